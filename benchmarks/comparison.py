@@ -27,15 +27,15 @@ from rlcore_tools.report.chart import Point, Series, chart
 
 from rlcore.api import SavedRun, open_run
 from rlcore.plugins.registry import load_plugins
-from rlcore.results.levels import EPISODES
-from rlcore.results.statistics import (
+from rlcore.runs.levels import EPISODES
+from rlcore.runs.statistics import (
     Difference,
     Passes,
     SuccessRate,
     paired_difference,
     success_rate,
 )
-from rlcore.results.tables import success_by_start
+from rlcore.runs.tables import success_by_start
 from rlcore.training.control_work import ControlWork
 
 ROOT = Path(__file__).resolve().parents[1]

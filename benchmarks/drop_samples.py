@@ -34,8 +34,8 @@ from rlcore.contracts.trajectory import Trajectory
 from rlcore.learner.update import Learner
 from rlcore.placement import Inventory
 from rlcore.plugins.import_target import load_target
-from rlcore.session.assembly import Assembly, assemble
-from rlcore.session.gather import gather
+from rlcore.training.assembly import Assembly, assemble
+from rlcore.training.gather import gather
 from rlcore.workers.local_group import LocalGroup
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 

@@ -33,7 +33,7 @@ def measure(overrides: list[str], rollouts: int) -> None:
     from parts.ours import rollout_of
 
     from rlcore.config.compose import compose
-    from rlcore.session.assembly import assemble
+    from rlcore.training.assembly import assemble
     from rlcore.workers.backend import make_group
 
     print("env steps | CPU s: exact | pixel | ratio | a wall second: exact | pixel | ratio")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # processes of the peer import this file again, and need none
     from parts.machine import Machine
     from parts.ours import Rollout
 
-    from rlcore.session.assembly import Assembly
+    from rlcore.training.assembly import Assembly
 
 AIM_OF_BOUND, AIM_OF_PEER = 0.8, 4.0
 BATCHES = (8, 16, 32, 64, 128)
@@ -189,7 +189,7 @@ def measure(overrides: Sequence[str], effort: Effort) -> Report:
 
     from rlcore.config.compose import compose
     from rlcore.contracts.errors import PlacementError
-    from rlcore.session.assembly import assemble
+    from rlcore.training.assembly import assemble
 
     assembly = assemble(compose(overrides))
     inventory = assembly.placement.inventory

@@ -27,9 +27,9 @@ from rlcore_tools.runs.table import table_of
 from rlcore.api import compose
 from rlcore.config.compose import to_yaml
 from rlcore.contracts.run import Totals
-from rlcore.results.summary import build_summary, write_summary
-from rlcore.run_folder.folder import RunFolder
-from rlcore.run_folder.manifest import build_manifest, code, write_manifest
+from rlcore.runs.folder import RunFolder
+from rlcore.runs.manifest import build_manifest, code, write_manifest
+from rlcore.runs.summary import build_summary, write_summary
 
 REPEATS = 5
 RATE = {"rate": 0.5, "n": 40, "lo": 0.352, "hi": 0.648}

@@ -86,7 +86,7 @@ def workers(options: argparse.Namespace) -> tuple[list[str], Any]:
     from parts.ours import measure_rollouts, median
 
     from rlcore.config.compose import compose
-    from rlcore.session.assembly import assemble
+    from rlcore.training.assembly import assemble
 
     toy = ["env=toy", "model=toy", "algorithm=ppo"]
     chosen = [*(toy if options.quick else ["experiment=quickstart_ppo"]), PATIENT]

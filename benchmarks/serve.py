@@ -40,7 +40,7 @@ from rlcore_serve.settings import ServeConfig
 import rlcore
 from rlcore.config.compose import compose
 from rlcore.contracts.protocols import Observation
-from rlcore.numerics.batch_invariance import random_observation
+from rlcore.rollout.batch_invariance import random_observation
 
 ROUNDS = 5
 

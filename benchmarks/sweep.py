@@ -24,7 +24,7 @@ from typing import Any
 
 from parts.machine import Machine
 
-from rlcore.results.tables import read_results
+from rlcore.runs.tables import read_results
 
 ALIKE = ["cluster.backend=local", "cluster.torch_threads=1", "runner.max_epochs=2"]
 WORDS = {

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rlcore.contracts.version import __version__
-from rlcore.numerics import mkl
+from rlcore.utils import mkl
 
 if TYPE_CHECKING:
     from rlcore.api import (

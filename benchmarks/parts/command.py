@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-from rlcore.run_folder.trackers import read_metrics
+from rlcore.runs.trackers import read_metrics
 
 MARK = "RLCORE_FAULTS_RUN"  # inherited by every process of a command: so they are known again
 POLL_SECONDS = 0.02

@@ -8,8 +8,8 @@ from statistics import median
 
 from parts.ours import training_order
 from rlcore.config.compose import compose
-from rlcore.session.assembly import assemble
-from rlcore.session.gather import gather
+from rlcore.training.assembly import assemble
+from rlcore.training.gather import gather
 from rlcore.workers.backend import make_group
 
 LAYOUTS = {

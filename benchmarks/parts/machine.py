@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from rlcore.run_folder.manifest import versions
+from rlcore.runs.manifest import versions
 
 GIB = 2**30
 

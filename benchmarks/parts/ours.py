@@ -14,8 +14,8 @@ import psutil
 
 from rlcore.rollout.messages import GatherOrder
 from rlcore.rollout.schedule import training_columns
-from rlcore.session.assembly import Assembly
-from rlcore.session.gather import Gathered, gather
+from rlcore.training.assembly import Assembly
+from rlcore.training.gather import Gathered, gather
 from rlcore.workers.backend import make_group
 from rlcore.workers.group import WorkerGroup
 

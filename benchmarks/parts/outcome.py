@@ -6,9 +6,9 @@ from pathlib import Path
 
 from safetensors import safe_open
 
-from rlcore.results.tables import read_results
-from rlcore.run_folder.checkpoint import load_checkpoint
-from rlcore.run_folder.trackers import read_metrics
+from rlcore.runs.checkpoint import load_checkpoint
+from rlcore.runs.tables import read_results
+from rlcore.runs.trackers import read_metrics
 
 
 def success(run: Path) -> float:

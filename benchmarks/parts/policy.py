@@ -11,7 +11,7 @@ from rlcore.contracts.protocols import Observation, Policy
 from rlcore.contracts.rng import RowKeys, generator
 from rlcore.contracts.specs import Episode
 from rlcore.plugins.import_target import load_target
-from rlcore.session.assembly import Assembly
+from rlcore.training.assembly import Assembly
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 
 

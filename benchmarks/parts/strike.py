@@ -16,7 +16,7 @@ from parts.leftovers import Leftovers, look, shared_memory
 from parts.outcome import differences, success
 from parts.rows import HOLD_SECONDS, LIMIT, Row, orders
 from rlcore.contracts.errors import CheckpointError
-from rlcore.run_folder.checkpoint import load_checkpoint
+from rlcore.runs.checkpoint import load_checkpoint
 
 UPDATES, STRUCK_AFTER = 4, 2
 EQUAL = (

@@ -13,7 +13,7 @@ from statistics import median
 
 from rlcore.config.compose import compose
 from rlcore.placement.routes import WeightRoute, plan_weight_routes
-from rlcore.session.assembly import Assembly, assemble
+from rlcore.training.assembly import Assembly, assemble
 from rlcore.workers.backend import make_group
 
 TRANSPORTS = ("object_store", "broadcast")

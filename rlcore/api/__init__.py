@@ -34,30 +34,30 @@ from rlcore.api.saved_run import open_run as open_run
 from rlcore.api.saved_run import protocol_difference as protocol_difference
 
 if TYPE_CHECKING:
-    from rlcore.evaluation.play_episode import Phase as Phase
-    from rlcore.evaluation.play_episode import Played as Played
-    from rlcore.evaluation.play_episode import named_episode as named_episode
-    from rlcore.evaluation.play_episode import play_episode as play_episode
-    from rlcore.evaluation.play_episode import play_episodes as play_episodes
     from rlcore.rollout.messages import Trace as Trace
-    from rlcore.run_folder.checkpoint import Checkpoint as Checkpoint
-    from rlcore.run_folder.checkpoint import writing as writing
-    from rlcore.session.assembly import Assembly as Assembly
-    from rlcore.session.checked_env import checked_env as checked_env
+    from rlcore.runs.checkpoint import Checkpoint as Checkpoint
+    from rlcore.runs.checkpoint import writing as writing
+    from rlcore.training.assembly import Assembly as Assembly
+    from rlcore.training.checked_env import checked_env as checked_env
+    from rlcore.training.play_episode import Phase as Phase
+    from rlcore.training.play_episode import Played as Played
+    from rlcore.training.play_episode import named_episode as named_episode
+    from rlcore.training.play_episode import play_episode as play_episode
+    from rlcore.training.play_episode import play_episodes as play_episodes
     from rlcore.workers.checked_env import CheckedEnv as CheckedEnv
 
 _HOMES = {
-    "Assembly": "rlcore.session.assembly",
+    "Assembly": "rlcore.training.assembly",
     "CheckedEnv": "rlcore.workers.checked_env",
-    "Checkpoint": "rlcore.run_folder.checkpoint",
-    "Phase": "rlcore.evaluation.play_episode",
-    "Played": "rlcore.evaluation.play_episode",
+    "Checkpoint": "rlcore.runs.checkpoint",
+    "Phase": "rlcore.training.play_episode",
+    "Played": "rlcore.training.play_episode",
     "Trace": "rlcore.rollout.messages",
-    "checked_env": "rlcore.session.checked_env",
-    "named_episode": "rlcore.evaluation.play_episode",
-    "play_episode": "rlcore.evaluation.play_episode",
-    "play_episodes": "rlcore.evaluation.play_episode",
-    "writing": "rlcore.run_folder.checkpoint",
+    "checked_env": "rlcore.training.checked_env",
+    "named_episode": "rlcore.training.play_episode",
+    "play_episode": "rlcore.training.play_episode",
+    "play_episodes": "rlcore.training.play_episode",
+    "writing": "rlcore.runs.checkpoint",
 }
 
 

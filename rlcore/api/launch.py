@@ -54,7 +54,7 @@ def start(
     """Check a configuration, then run a loop on it, and return the loop's result.
 
     Args:
-        loop: `"module:function"` that takes the :class:`rlcore.session.assembly.Assembly`.
+        loop: `"module:function"` that takes the :class:`rlcore.training.assembly.Assembly`.
         draft: configuration to run.
         further: configurations of further sides to evaluate on, by the name of their side.
         purpose: what the loop does, whatever the configuration says.
@@ -89,7 +89,7 @@ def start(
                 warn(f"{finding.text}; {finding.fix}" if finding.fix else finding.text)
         require(findings)
         # imported here, so that a refusal does not wait for it
-        from rlcore.session.assembly import assemble
+        from rlcore.training.assembly import assemble
 
         assembly = assemble(config, registry, further, trains=plays_train, facts=facts)
         return load_target(loop)(assembly, **loop_arguments or {})

@@ -19,7 +19,7 @@ from rlcore.contracts.specs import EnvSpec
 from rlcore.plugins.registry import Registry, load_plugins
 
 if TYPE_CHECKING:
-    from rlcore.run_folder.checkpoint import Checkpoint
+    from rlcore.runs.checkpoint import Checkpoint
 
 SELECTED = "select"
 """First part of the random-number keys of decisions that belong to no episode."""
@@ -189,7 +189,7 @@ def build_policy(config: RunConfig, registry: Registry | None = None) -> tuple[P
     import torch
 
     from rlcore.checks.facts import gather_facts
-    from rlcore.session.assembly import policy_settings
+    from rlcore.training.assembly import policy_settings
     from rlcore.workers.policy_worker import PolicyWorker
 
     registry = registry or load_plugins()
@@ -206,14 +206,14 @@ def restore_trained(policy: Policy, checkpoint: Checkpoint) -> None:
         CheckpointError: the learner state is damaged, or belongs to another policy.
     """
     from rlcore.learner import trained_parameters
-    from rlcore.run_folder.learner_state import read_learner
+    from rlcore.runs.learner_state import read_learner
 
     trained_parameters.restore(policy.parameter_groups(), read_learner(checkpoint.path)["tensors"])
 
 
 def save_policy(policy: Policy, env_spec: EnvSpec, folder: Path) -> None:
     """Write a policy and facts about its env into a folder that `actor.model.model_path` reads."""
-    from rlcore.run_folder.env_facts import write_env_facts
+    from rlcore.runs.env_facts import write_env_facts
 
     policy.save_pretrained(folder)
     write_env_facts(folder, env_spec)

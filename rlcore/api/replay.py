@@ -9,7 +9,7 @@ from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import PlacementError, PluginError
 
 if TYPE_CHECKING:
-    from rlcore.evaluation.play_episode import Phase
+    from rlcore.training.play_episode import Phase
 
 ONE_PROCESS = (
     "cluster.backend=local",

@@ -15,7 +15,7 @@ from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError
 
 if TYPE_CHECKING:
-    from rlcore.run_folder.folder import RunFolder
+    from rlcore.runs.folder import RunFolder
 
 ITS_PLACE = ("runner.logger.log_path", "runner.logger.experiment_name", "runner.resume_dir")
 """Keys that the folder passed to :func:`resume` determines, so that they can't be overridden."""
@@ -61,8 +61,8 @@ def config_to_resume(
         UserError: the folder holds no run or a damaged one, or a key can't be changed.
     """
     from rlcore.config.overrides import quote
-    from rlcore.run_folder.config_edits import warn_of_edits
-    from rlcore.run_folder.folder import SWEEP_TABLE
+    from rlcore.runs.config_edits import warn_of_edits
+    from rlcore.runs.folder import SWEEP_TABLE
 
     if not isinstance(run, (str, os.PathLike)):
         raise ConfigError(
@@ -107,7 +107,7 @@ def _verify(run: RunFolder, named: Path, seed: int) -> None:
         CheckpointError: a file is damaged.
     """
     from rlcore.files.digests import check_seal
-    from rlcore.run_folder.checkpoint import has_checkpoint, load_checkpoint
+    from rlcore.runs.checkpoint import has_checkpoint, load_checkpoint
 
     if named != run.path or has_checkpoint(run.checkpoints):
         load_checkpoint(named, verify=True)

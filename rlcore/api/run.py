@@ -30,14 +30,14 @@ from rlcore.contracts.errors import CheckpointError, ConfigError, MissingPackage
 from rlcore.contracts.hookspecs import hookimpl
 from rlcore.plugins import extras
 from rlcore.plugins.registry import load_plugins
-from rlcore.terminal.text import format_value
+from rlcore.utils.text import format_value
 
 if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
 
     from rlcore.contracts.run import Run
-    from rlcore.evaluation.play_episode import Phase
-    from rlcore.results.summary import Summary
+    from rlcore.runs.summary import Summary
+    from rlcore.training.play_episode import Phase
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def evaluate(
         elif not isinstance(source, Draft):
             source = config_to_evaluate(source, *words, trust=trust)
         draft = source if isinstance(source, Draft) else Draft(source, words=words)
-        start("rlcore.evaluation.evaluate:run", draft, callbacks=[ended])
+        start("rlcore.training.evaluate:run", draft, callbacks=[ended])
     return open_run(ended.folder).evaluation(ended.label)
 
 
@@ -222,8 +222,8 @@ def config_to_evaluate(
     if name is not None and not isinstance(name, str):
         raise ConfigError(f"a run is named by its folder, got {type(name).__name__}")
     if name is not None and is_folder(name):
-        from rlcore.run_folder.checkpoint import load_checkpoint
-        from rlcore.session.trained_on import check_untrained
+        from rlcore.runs.checkpoint import load_checkpoint
+        from rlcore.training.trained_on import check_untrained
 
         run = open_run(Path(name).resolve())
         saved = load_checkpoint(run.path, verify=verify)

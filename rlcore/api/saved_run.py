@@ -13,11 +13,11 @@ from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import CheckpointError, ConfigError, choices_message
 
 if TYPE_CHECKING:
-    from rlcore.evaluation.play_episode import Phase, Played
-    from rlcore.results.statistics import SuccessRate
-    from rlcore.results.tables import EpisodeResult
-    from rlcore.run_folder.checkpoint import Checkpoint
-    from rlcore.run_folder.folder import RunFolder
+    from rlcore.runs.checkpoint import Checkpoint
+    from rlcore.runs.folder import RunFolder
+    from rlcore.runs.statistics import SuccessRate
+    from rlcore.runs.tables import EpisodeResult
+    from rlcore.training.play_episode import Phase, Played
 
 NEEDED_TO_ACT = ("env", "model")
 
@@ -39,8 +39,8 @@ class Evaluation:
     @property
     def success(self) -> SuccessRate:
         """Success rate, number of episodes, and the rate's 95% confidence interval."""
-        from rlcore.results.statistics import success_rate
-        from rlcore.results.tables import success_by_start
+        from rlcore.runs.statistics import success_rate
+        from rlcore.runs.tables import success_by_start
 
         return success_rate([*success_by_start(self.episodes).values()])
 
@@ -53,14 +53,14 @@ class Evaluation:
     def interval(self) -> tuple[float, float]:
         """95% confidence interval of the success rate, as `(low, high)`.
 
-        See :func:`rlcore.results.statistics.success_rate`.
+        See :func:`rlcore.runs.statistics.success_rate`.
         """
         return self.success.lo, self.success.hi
 
     @property
     def failures(self) -> list[EpisodeResult]:
         """Episodes that did not succeed, those of the worst task first."""
-        from rlcore.results.tables import failures
+        from rlcore.runs.tables import failures
 
         return failures(self.episodes)
 
@@ -109,7 +109,7 @@ class SavedRun(os.PathLike[str]):
         Raises:
             CheckpointError: the checkpoint is missing or damaged.
         """
-        from rlcore.run_folder.checkpoint import load_checkpoint, named_checkpoint
+        from rlcore.runs.checkpoint import load_checkpoint, named_checkpoint
 
         path = self.path if name is None else named_checkpoint(self.folder.checkpoints, name)
         return load_checkpoint(path)
@@ -133,7 +133,7 @@ class SavedRun(os.PathLike[str]):
             ConfigError: as for :meth:`config`.
         """
         from rlcore.config.overrides import quote
-        from rlcore.run_folder.config_edits import warn_of_edits
+        from rlcore.runs.config_edits import warn_of_edits
 
         run = self.folder
         model = []
@@ -223,7 +223,7 @@ class SavedRun(os.PathLike[str]):
             CheckpointError: the file is damaged.
         """
         from rlcore.files.damaged_files import damaged_on
-        from rlcore.run_folder.trackers import read_metrics
+        from rlcore.runs.trackers import read_metrics
 
         path = self.folder.metrics
         if not path.exists():
@@ -240,8 +240,8 @@ class SavedRun(os.PathLike[str]):
         from rlcore.files.atomic import is_partial
         from rlcore.files.damaged_files import damaged_error
         from rlcore.files.symlinks import require_inside
-        from rlcore.results.parquet import read_note
-        from rlcore.results.tables import read_results
+        from rlcore.runs.parquet import read_note
+        from rlcore.runs.tables import read_results
 
         folder = self.folder.evaluations
         require_inside(self.folder.path, (folder, *folder.glob("*")))
@@ -302,7 +302,7 @@ class SavedRun(os.PathLike[str]):
         chosen = self.acting_checkpoint(checkpoint)
         config = self.config_to_replay(chosen, *overrides, phase=phase, trust=trust)
         named = {"task": task, "trial": trial, "replica": replica, "phase": phase}
-        loop = "rlcore.evaluation.play_episode:play_named_episode"
+        loop = "rlcore.training.play_episode:play_named_episode"
         played: Played = start(
             loop, Draft(config), plays_train=phase == "train", loop_arguments=named
         )
@@ -313,8 +313,8 @@ class SavedRun(os.PathLike[str]):
 
         The evaluation stored in the checkpoint precedes the one made between updates.
         """
-        from rlcore.evaluation.record import EPISODES
-        from rlcore.results.tables import read_results
+        from rlcore.runs.tables import read_results
+        from rlcore.training.evaluation_record import EPISODES
 
         between = self.folder.evaluations / f"{checkpoint.path.name}.parquet"
         for path in (checkpoint.path / EPISODES, between):
@@ -334,7 +334,7 @@ def open_run(path: str | os.PathLike[str]) -> SavedRun:
         CheckpointError: the folder holds no run.
         ConfigError: `path` is not a path.
     """
-    from rlcore.run_folder.folder import RunFolder
+    from rlcore.runs.folder import RunFolder
 
     if not isinstance(path, (str, os.PathLike)):
         raise ConfigError(
@@ -347,6 +347,6 @@ def open_run(path: str | os.PathLike[str]) -> SavedRun:
 
 def protocol_difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """Describe briefly how the protocols of two evaluations differ; empty if they are equal."""
-    from rlcore.run_folder.protocol_record import describe_difference
+    from rlcore.runs.protocol_record import describe_difference
 
     return describe_difference(one, other)

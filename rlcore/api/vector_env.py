@@ -25,11 +25,11 @@ from rlcore.contracts.errors import ConfigError, choices_message
 from rlcore.contracts.protocols import Observation
 from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.plugins.registry import load_plugins
-from rlcore.session.checked_env import checked_env
+from rlcore.training.checked_env import checked_env
 from rlcore.workers.checked_env import CheckedEnv
 
 if TYPE_CHECKING:
-    from rlcore.evaluation.play_episode import Phase
+    from rlcore.training.play_episode import Phase
 
 LONGEST = 4096  # most characters of an instruction
 INTEGER = (int, np.integer)

@@ -9,8 +9,8 @@ from pathlib import Path
 from rlcore.checks.facts import Facts
 from rlcore.checks.subject import Subject
 from rlcore.config.schema import RunConfig
-from rlcore.run_folder.acting import PLACE, saved_with
-from rlcore.run_folder.env_facts import EnvFacts
+from rlcore.runs.acting import PLACE, saved_with
+from rlcore.runs.env_facts import EnvFacts
 
 CHECKS = Subject()
 

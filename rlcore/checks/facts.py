@@ -23,7 +23,7 @@ from rlcore.placement.memory import Batch, MemoryNeed, memory_per_process
 from rlcore.placement.plan import parts_of_stage
 from rlcore.placement.routes import WeightRoute, plan_weight_routes
 from rlcore.plugins.registry import Registry
-from rlcore.run_folder.env_facts import EnvFacts, read_env_facts
+from rlcore.runs.env_facts import EnvFacts, read_env_facts
 
 NO_POLICY = PolicySpec("no model", 0, 0, 0, 1, 1)
 """Stand-in for the policy's spec where no model is chosen, as in collecting demonstrations."""

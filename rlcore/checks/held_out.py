@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.specs import EnvSpec
-from rlcore.terminal.text import abbreviate_list
+from rlcore.utils.text import abbreviate_list
 
 HELD_OUT, TRAINED = "held-out starts", "training starts"
 VALIDATION = "validation starts"

@@ -17,7 +17,7 @@ from rlcore.config.schema import RunConfig
 from rlcore.config.schema.sources import Layer
 from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import UserError
-from rlcore.terminal.text import format_value
+from rlcore.utils.text import format_value
 
 OUTPUT = "collect.output"
 NOTHING = object()  # no value is equal to it

@@ -15,7 +15,7 @@ from rlcore.config import instructions
 from rlcore.config.schema import RunConfig
 from rlcore.config.schema.env import CHECKPOINT, OWN_INSTRUCTIONS
 from rlcore.demonstrations.datasets import format_of
-from rlcore.run_folder.env_facts import EnvFacts
+from rlcore.runs.env_facts import EnvFacts
 
 
 def notes(facts: Facts) -> Iterator[str]:

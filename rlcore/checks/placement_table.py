@@ -30,8 +30,8 @@ from rlcore.placement.memory import (
 from rlcore.placement.plan import Plan
 from rlcore.placement.propose import worth_leaving
 from rlcore.placement.routes import WeightRoute, describe_transports
-from rlcore.terminal.console import as_text
-from rlcore.terminal.text import format_ranges
+from rlcore.utils.console import as_text
+from rlcore.utils.text import format_ranges
 
 WIDTH = 100
 TOO_MUCH = "TOO MUCH"

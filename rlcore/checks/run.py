@@ -29,7 +29,7 @@ from rlcore.contracts.errors import ConfigError, PluginError, UserError, collect
 from rlcore.contracts.specs import EnvSpec
 from rlcore.placement import Inventory, Node, Plan, find_inventory, make_plan
 from rlcore.plugins.registry import Registry, load_plugins
-from rlcore.run_folder.env_facts import EnvFacts
+from rlcore.runs.env_facts import EnvFacts
 
 EXPLAINED = "rlcore train --help KEY explains a key"
 CHECKS: tuple[Check, ...] = (

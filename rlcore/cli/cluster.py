@@ -17,8 +17,8 @@ from rlcore.cli.request import parse_request, print_help
 from rlcore.placement import Inventory, find_inventory, joins
 from rlcore.placement.memory import format_bytes
 from rlcore.plugins.registry import load_plugins
-from rlcore.terminal.console import as_text
-from rlcore.terminal.text import format_ranges
+from rlcore.utils.console import as_text
+from rlcore.utils.text import format_ranges
 
 
 def main(arguments: Sequence[str]) -> int:

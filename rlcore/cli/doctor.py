@@ -14,10 +14,10 @@ from rlcore.cli.request import Request, parse_request, print_help
 from rlcore.config.catalog import COMPONENT_GROUPS
 from rlcore.config.schema import ClusterConfig
 from rlcore.contracts.errors import PluginError
-from rlcore.numerics.mkl import MKL, current_environment, local_processor, user_setting
 from rlcore.placement.machines import require_backend
 from rlcore.plugins import extras
 from rlcore.plugins.registry import Registry, load_plugins
+from rlcore.utils.mkl import MKL, current_environment, local_processor, user_setting
 
 BATCHES = (4, 8, 16, 64)  # batch sizes in which the bits of a row are compared
 
@@ -96,7 +96,7 @@ def _kernels() -> Row:
     `rollout.forward_batch` promises this. If this machine can't guarantee it, the returned row is a
     warning: runs start nevertheless, but repeat only up to rounding.
     """
-    from rlcore.numerics.batch_invariance import check_kernels
+    from rlcore.rollout.batch_invariance import check_kernels
 
     mkl, by_user = current_environment().get(MKL), user_setting() is not None
     using = f"{MKL}={mkl}{' (set by hand)' if by_user else ''}" if mkl else f"no {MKL}"

@@ -22,7 +22,7 @@ PROTOCOL = ("protocol=", "--protocol=")
 VERIFY = "--verify"
 EVAL = Verb(
     "eval",
-    "rlcore.evaluation.evaluate:run",
+    "rlcore.training.evaluate:run",
     form=Form(
         "[RUN_FOLDER | EXPERIMENT] [--verify] [protocol=NAME]",
         flags={

@@ -18,9 +18,9 @@ from rlcore.contracts.errors import PluginError, RunWarning, UserError, file_err
 from rlcore.plugins.extras import DISTRIBUTION
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import Component, load_plugins
-from rlcore.process import signals
-from rlcore.terminal.stdio import escape_output
-from rlcore.terminal.text import format_exception
+from rlcore.utils import signals
+from rlcore.utils.stdio import escape_output
+from rlcore.utils.text import format_exception
 
 AGAIN = "give the command again"
 GONE = (OSError, ValueError)  # stderr has no reader any more, or an env has closed it

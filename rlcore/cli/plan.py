@@ -26,7 +26,7 @@ from rlcore.placement.described_nodes import KEY, read_inventory
 from rlcore.placement.memory import format_bytes, usable, with_samples
 from rlcore.placement.propose import PRESETS, Fill, fill, layouts, worth_leaving
 from rlcore.plugins.registry import Registry, load_plugins
-from rlcore.terminal.text import format_value
+from rlcore.utils.text import format_value
 
 VERB = Verb("plan", "")
 DIVIDED = "full_shard"  # sharding strategy that is tried if no layout fits with the run's own

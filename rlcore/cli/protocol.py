@@ -20,14 +20,14 @@ from rlcore.plugins.registry import load_plugins
 FLAG = "--protocol"
 UNDER = replace(
     EVAL,
-    loop="rlcore.evaluation.protocol.play:run",
+    loop="rlcore.training.protocol.play:run",
     form=replace(
         EVAL.form,
         flags={**TRUST, FLAG: {"metavar": "NAME", "help": "settings to evaluate with"}},
     ),
     call=None,
     loop_flags=("protocol",),
-    further_sides="rlcore.evaluation.protocol.rows:rows_of",
+    further_sides="rlcore.training.protocol.rows:rows_of",
 )
 
 
@@ -54,9 +54,9 @@ def under_protocol(request: Request, overrides: Sequence[str]) -> RunConfig:
         UserError: as :func:`rlcore.cli.eval.configure`, or a row of the protocol uses starts that
             the run was trained on.
     """
-    from rlcore.evaluation.protocol.rows import rows_of
-    from rlcore.run_folder.folder import RunFolder
-    from rlcore.session.trained_on import check_untrained
+    from rlcore.runs.folder import RunFolder
+    from rlcore.training.protocol.rows import rows_of
+    from rlcore.training.trained_on import check_untrained
 
     name = request.options["protocol"]
     first = overrides[0].removeprefix(BY_RECIPE) if overrides else ""

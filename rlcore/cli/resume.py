@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
 
     The folder of a sweep is delegated to `rlcore sweep resume`.
     """
-    from rlcore.run_folder.folder import SWEEP_TABLE
+    from rlcore.runs.folder import SWEEP_TABLE
 
     first = next((word for word in arguments if not word.startswith("-")), "")
     if is_folder(first) and (Path(first) / SWEEP_TABLE).is_file():

@@ -29,8 +29,8 @@ from rlcore.contracts.errors import ConfigError, PluginError, UserError, file_er
 from rlcore.plugins.entry_points import LEAVE_OUT
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_plugins
-from rlcore.process import watchdog
-from rlcore.terminal.stdio import tolerate_broken_output
+from rlcore.utils import watchdog
+from rlcore.utils.stdio import tolerate_broken_output
 
 if TYPE_CHECKING:
     from rlcore.checks.facts import Facts
@@ -46,7 +46,7 @@ class Verb:
 
     Attributes:
         name: name of the command.
-        loop: `"module:function"` that takes the checked :class:`rlcore.session.assembly.Assembly`.
+        loop: `"module:function"` that takes the checked :class:`rlcore.training.assembly.Assembly`.
         require: groups of which the configuration must name a component.
         form: the parts of its command line that differ from other verbs.
         loop_flags: names of flags in `form` whose values are passed to the loop as keyword

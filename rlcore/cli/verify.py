@@ -30,7 +30,7 @@ def of_named_run(request: Request, overrides: Sequence[str]) -> RunConfig:
     Raises:
         ConfigError: no run is named.
     """
-    from rlcore.evaluation.verify import of_evaluation
+    from rlcore.training.verify import of_evaluation
 
     if not overrides or not overrides[0].startswith(BY_RECIPE):
         raise ConfigError("which run should be verified?", hint="rlcore eval RUN --verify")
@@ -41,7 +41,7 @@ def of_named_run(request: Request, overrides: Sequence[str]) -> RunConfig:
 
 
 def _verify(draft: Draft) -> None:
-    start("rlcore.evaluation.verify:run", draft, loop_arguments={"named": _named(draft.words)})
+    start("rlcore.training.verify:run", draft, loop_arguments={"named": _named(draft.words)})
 
 
 def _named(overrides: Sequence[str]) -> Path:

@@ -38,7 +38,7 @@ from rlcore.plugins.distributions import folders
 from rlcore.plugins.extras import offered
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import Registry
-from rlcore.terminal.text import shorten
+from rlcore.utils.text import shorten
 
 
 class Partial(dict[str, Any]):

@@ -12,7 +12,7 @@ from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, Kind, PolicySpec, Re
 from rlcore.plugins.entry_points import LEAVE_OUT
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import Registry
-from rlcore.terminal.text import format_exception, shorten
+from rlcore.utils.text import format_exception, shorten
 
 GIVES: dict[Kind, Any] = {"env": EnvSpec, "model": PolicySpec, "algorithm": AlgorithmNeeds}
 SUCCESSES = 2**30

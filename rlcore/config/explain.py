@@ -19,7 +19,7 @@ from rlcore.config.recipes import absent_parts, installing
 from rlcore.config.schema import Range, RunConfig
 from rlcore.config.schema_tree import Key
 from rlcore.contracts.errors import UserError
-from rlcore.terminal.text import format_value
+from rlcore.utils.text import format_value
 
 GROUPS = ("env", "model", "algorithm", EXPERIMENT)
 

@@ -26,7 +26,7 @@ from rlcore.config.warning import warn
 from rlcore.contracts.errors import ConfigError, did_you_mean
 from rlcore.contracts.specs import EnvSpec
 from rlcore.files import reading
-from rlcore.terminal.text import abbreviate_list
+from rlcore.utils.text import abbreviate_list
 
 LOOKED_FOR = (CHECKPOINT, LEROBOT)
 RECORDED = "rlcore_env.json"  # in a policy's folder: describes the env it was trained on

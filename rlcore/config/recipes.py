@@ -26,7 +26,7 @@ from rlcore.config.scalars import as_text, as_value, read_yaml
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError, MissingPackageError, PluginError
 from rlcore.files.reading import MAX_YAML_BYTES, check_yaml, error_reason, read_text
-from rlcore.terminal.text import shorten
+from rlcore.utils.text import shorten
 
 ROOT = "_global_"
 GLOBAL = f"# @package {ROOT}"

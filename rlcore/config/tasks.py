@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from rlcore.contracts.errors import ConfigError, PluginError, choices_message
 from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
-from rlcore.terminal.text import shorten
+from rlcore.utils.text import shorten
 
 TUPLES = {
     "tasks": str,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rlcore.contracts.errors import PluginError, UserError
-from rlcore.terminal.text import format_exception
+from rlcore.utils.text import format_exception
 
 if TYPE_CHECKING:
     from rlcore.config.schema import RunConfig

@@ -18,7 +18,7 @@ from rlcore.config import schema_tree
 from rlcore.config.schema import RecipeConfig, RunConfig
 from rlcore.contracts.errors import ConfigError
 from rlcore.plugins.import_target import load_target
-from rlcore.terminal.text import format_value
+from rlcore.utils.text import format_value
 
 TRUST = "--trust"
 INTERPOLATION = "${"

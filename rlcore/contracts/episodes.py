@@ -2,7 +2,7 @@
 
 Workers create these objects, tables and videos are made from them, and plugins receive them in the
 hooks of a run. For an evaluated episode, a run stores
-:class:`rlcore.results.tables.EpisodeResult`.
+:class:`rlcore.runs.tables.EpisodeResult`.
 """
 
 from __future__ import annotations

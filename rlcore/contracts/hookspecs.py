@@ -249,5 +249,5 @@ def rlcore_after_run(run: Run, summary: Mapping[str, Any]) -> None:
 
     Args:
         run: the run.
-        summary: contents of `summary.json` (:class:`rlcore.results.summary.Summary`).
+        summary: contents of `summary.json` (:class:`rlcore.runs.summary.Summary`).
     """

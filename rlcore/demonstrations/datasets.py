@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rlcore.config.schema import CollectConfig
     from rlcore.contracts.protocols import Demonstration
     from rlcore.contracts.specs import EnvSpec, Episode, OtherInterpreter
-    from rlcore.run_folder.env_facts import EnvFacts
+    from rlcore.runs.env_facts import EnvFacts
 
 MAKE_ONE = (
     "rlcore collect env=ENV collect.output={path} makes one where the env has an expert; "

@@ -28,8 +28,8 @@ from rlcore.files.damaged_files import damaged_error, damaged_on, of_another_ver
 from rlcore.files.reading import parse_json
 from rlcore.files.safetensors_header import TensorHeader, read_headers
 from rlcore.files.typed import as_type
-from rlcore.results.parquet import read_rows, schema_of, write_rows
-from rlcore.run_folder.env_facts import total_size
+from rlcore.runs.env_facts import total_size
+from rlcore.runs.parquet import read_rows, schema_of, write_rows
 
 FORMAT = "rlcore-demonstrations"
 FORMAT_VERSION = 2

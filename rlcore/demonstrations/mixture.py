@@ -23,7 +23,7 @@ from rlcore.demonstrations.datasets import (
 )
 from rlcore.demonstrations.split import Demonstrations
 from rlcore.files.reading import UnreadableError, read_yaml
-from rlcore.run_folder.env_facts import EnvFacts
+from rlcore.runs.env_facts import EnvFacts
 
 KEY = "mixture"
 WeightedItem = tuple[Sequence[Demonstration], int, float]

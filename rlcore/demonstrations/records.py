@@ -13,9 +13,9 @@ from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.protocols import Demonstration
 from rlcore.contracts.specs import EnvSpec, Episode, OtherInterpreter
 from rlcore.files.atomic import is_partial
-from rlcore.run_folder.checkpoint import writing
-from rlcore.run_folder.env_facts import EnvFacts
-from rlcore.run_folder.manifest import versions
+from rlcore.runs.checkpoint import writing
+from rlcore.runs.env_facts import EnvFacts
+from rlcore.runs.manifest import versions
 
 INFO = "info.json"
 """Description of a data set in the safetensors format."""
@@ -95,7 +95,7 @@ class DataInfo(EnvFacts):
             collect: settings of the collection.
             seed: root seed of the collection.
             interpreters: other Python interpreters that run the env's simulators, for the versions
-                (:func:`rlcore.run_folder.manifest.versions`).
+                (:func:`rlcore.runs.manifest.versions`).
         """
         settings = asdict(collect)
         # paths change when a data set is moved, and its files show their format

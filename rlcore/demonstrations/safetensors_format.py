@@ -40,7 +40,7 @@ from rlcore.demonstrations.records import (
 )
 from rlcore.demonstrations.split import Demonstrations, split_rows
 from rlcore.files.atomic import sweep
-from rlcore.run_folder.env_facts import EnvFacts
+from rlcore.runs.env_facts import EnvFacts
 
 
 class DemonstrationWriter(DatasetWriter):

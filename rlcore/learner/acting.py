@@ -37,8 +37,8 @@ from rlcore.contracts.specs import EnvSpec
 from rlcore.files.damaged_files import damaged_on
 from rlcore.files.safetensors_header import read_headers
 from rlcore.learner.networks import make_networks
-from rlcore.numerics.batch_invariance import random_observation
-from rlcore.run_folder.acting import NETWORKS, saved_with, write_algorithm
+from rlcore.rollout.batch_invariance import random_observation
+from rlcore.runs.acting import NETWORKS, saved_with, write_algorithm
 
 
 class ActingPolicy(nn.Module):

@@ -46,7 +46,7 @@ def first_row(tensor: Any) -> int:
 
 def rows_for(saved: Any, parameter: Tensor) -> Tensor:
     """Return the rows of the local shard, from a parameter's saved whole tensor or its
-    :class:`rlcore.run_folder.learner_state.Rows`, which are read lazily."""
+    :class:`rlcore.runs.learner_state.Rows`, which are read lazily."""
     if not is_sharded(parameter):
         return saved[:] if parameter.dim() else saved
     first = first_row(parameter)

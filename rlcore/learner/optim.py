@@ -26,7 +26,7 @@ from rlcore.config.schema import OptimConfig
 from rlcore.contracts.errors import CheckpointError
 from rlcore.contracts.specs import NetworkNeeds
 from rlcore.learner import dtensor
-from rlcore.run_folder.learner_state import MASTER
+from rlcore.runs.learner_state import MASTER
 
 SAMPLE = 1024  # entries of each tensor that are compared to detect whether a step changed weights
 

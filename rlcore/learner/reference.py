@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rlcore.learner import dtensor
-from rlcore.run_folder.learner_state import REFERENCE, Rows
+from rlcore.runs.learner_state import REFERENCE, Rows
 
 
 class ReferenceWeights:

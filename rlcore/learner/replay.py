@@ -3,7 +3,7 @@
 Each rollout is an immutable segment: the light arrays of all ranks, and the inputs of this rank.
 Rows are numbered over the demonstrations and then over all segments, decision by decision in
 canonical order, so every rank draws the same rows. The next inputs of a decision are the inputs of
-the decision after it. Segments are saved by :mod:`rlcore.run_folder.replay_files`.
+the decision after it. Segments are saved by :mod:`rlcore.runs.replay_files`.
 
 Legend: T chunks, N columns, M decisions, B rows, C actions, H the policy's horizon.
 """
@@ -27,7 +27,7 @@ from rlcore.contracts.trajectory import Trajectory
 from rlcore.demonstrations.datasets import SupervisedSamples
 from rlcore.learner import collectives
 from rlcore.rollout.columns import LIGHT, NO_DECISION, append, take
-from rlcore.run_folder.replay_files import read_segment, segment_files, write_segment
+from rlcore.runs.replay_files import read_segment, segment_files, write_segment
 
 _INPUTS = "inputs."  # prefix of the inputs' names in a file
 

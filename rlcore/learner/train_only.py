@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rlcore.contracts.errors import ConfigError
-from rlcore.terminal.text import abbreviate_list
+from rlcore.utils.text import abbreviate_list
 
 
 def train_only(policy: Any, patterns: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from rlcore.contracts.errors import CheckpointError
 from rlcore.learner import dtensor
-from rlcore.run_folder.learner_state import Rows
+from rlcore.runs.learner_state import Rows
 
 PREFIX = "parameters."
 

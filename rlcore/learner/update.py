@@ -35,9 +35,9 @@ from rlcore.learner.networks import Networks, make_networks
 from rlcore.learner.optim import PolicyOptimizer, StepReport
 from rlcore.learner.reference import ReferenceWeights
 from rlcore.learner.replay import ReplayStore
-from rlcore.numerics.batch_invariance import random_observation
-from rlcore.run_folder.metrics import MICRO_BATCH_SIZE, rollout_metrics
-from rlcore.run_folder.replay_files import REPLAY
+from rlcore.rollout.batch_invariance import random_observation
+from rlcore.runs.metrics import MICRO_BATCH_SIZE, rollout_metrics
+from rlcore.runs.replay_files import REPLAY
 from rlcore.validation.policy import checked_groups
 
 OPTIMIZER = "optimizer."  # prefix of the optimizer's tensors in a checkpoint

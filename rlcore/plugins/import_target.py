@@ -11,7 +11,7 @@ from typing import Any
 
 from rlcore.contracts.errors import PluginError, UserError, did_you_mean
 from rlcore.plugins.system_libraries import install_hint
-from rlcore.terminal.text import format_exception
+from rlcore.utils.text import format_exception
 
 
 def load_target(target: str) -> Any:

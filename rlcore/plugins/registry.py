@@ -37,7 +37,7 @@ from rlcore.contracts.errors import (
 from rlcore.plugins import extras, trial_import
 from rlcore.plugins.entry_points import BLOCK, Installed, installed
 from rlcore.plugins.validate import problem_of, require_api, unknown_hook
-from rlcore.terminal.text import format_exception
+from rlcore.utils.text import format_exception
 
 SLOW_SECONDS = 2.0  # import time above which a plugin is listed as slow
 MISSING = {"status": "missing", "detail": "", "fix": ""}  # defaults of a doctor row's fields

@@ -1,0 +1,1 @@
+"""A run from its session to its summary: training, evaluation, checkpoints, resume."""

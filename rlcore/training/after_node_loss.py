@@ -13,7 +13,7 @@ from dataclasses import replace
 from rlcore.config.schema import ClusterConfig, RunConfig
 from rlcore.contracts.errors import PlacementError, UserError, WorkerError, warn
 from rlcore.placement import find_inventory, joins
-from rlcore.session.assembly import Assembly, assemble
+from rlcore.training.assembly import Assembly, assemble
 from rlcore.workers.backend import load_backend
 
 POLL_SECONDS = 0.5

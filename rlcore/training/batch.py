@@ -22,8 +22,8 @@ from rlcore.contracts.episodes import EpisodeOutcome
 from rlcore.contracts.specs import GroupFilter
 from rlcore.rollout.messages import GatherOrder
 from rlcore.rollout.schedule import Column, filmed_columns, groups_per_update, training_columns
-from rlcore.session.gather import Gathered, gather
-from rlcore.session.session import Session
+from rlcore.training.gather import Gathered, gather
+from rlcore.training.session import Session
 
 
 def gather_batch(

@@ -10,8 +10,8 @@ from __future__ import annotations
 from rlcore.checks.facts import with_policy
 from rlcore.files.atomic import scratch_folder
 from rlcore.plugins.registry import load_plugins
-from rlcore.run_folder.checkpoint import POLICY
-from rlcore.session.session import Session
+from rlcore.runs.checkpoint import POLICY
+from rlcore.training.session import Session
 
 
 def try_policy(session: Session) -> None:

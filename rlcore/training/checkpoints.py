@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rlcore.run_folder.checkpoint import save_checkpoint
-from rlcore.run_folder.history import checkpoint_name, require_latest
-from rlcore.run_folder.replay_files import files_in, link_segments
-from rlcore.session import session_state
-from rlcore.session.session import Session
+from rlcore.runs.checkpoint import save_checkpoint
+from rlcore.runs.history import checkpoint_name, require_latest
+from rlcore.runs.replay_files import files_in, link_segments
+from rlcore.training import session_state
 from rlcore.training.limits import goes_on
+from rlcore.training.session import Session
 
 
 def write_checkpoint(session: Session, update: int) -> None:

@@ -11,8 +11,8 @@ from rlcore.contracts.protocols import Demonstration
 from rlcore.contracts.rng import generator
 from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.demonstrations.datasets import format_of, open_dataset
-from rlcore.session.assembly import Assembly
-from rlcore.session.session import Session, open_session
+from rlcore.training.assembly import Assembly
+from rlcore.training.session import Session, open_session
 
 ATTEMPTS_PER_SUCCESS = 5  # a scripted expert that fails more often than this is broken
 # Episodes per sub-env in one request: few, so that progress is shown and written often; more than

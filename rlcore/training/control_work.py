@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from rlcore.results.summary import Control
+from rlcore.runs.summary import Control
 
 FORWARD_SHARE = Fraction(1, 3)
 """A backward computes the gradients of inputs and of weights, each of which costs as much as the

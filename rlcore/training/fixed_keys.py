@@ -17,9 +17,9 @@ from rlcore.config import schema_tree
 from rlcore.config.schema import RunConfig
 from rlcore.config.warning import warn
 from rlcore.contracts.errors import CheckpointError, ConfigError
-from rlcore.run_folder.checkpoint import Checkpoint
-from rlcore.run_folder.learner_state import MASTER, REFERENCE, check_learner
-from rlcore.terminal.text import format_value
+from rlcore.runs.checkpoint import Checkpoint
+from rlcore.runs.learner_state import MASTER, REFERENCE, check_learner
+from rlcore.utils.text import format_value
 
 
 def check_fixed_keys(

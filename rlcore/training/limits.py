@@ -13,8 +13,8 @@ from rlcore.checks.limits import OFF, SHARE, checkpoint_interval
 from rlcore.config.schema import RunConfig, RunnerConfig
 from rlcore.config.schema_tree import find
 from rlcore.contracts.errors import ConfigError
-from rlcore.run_folder.checkpoint import Checkpoint
-from rlcore.run_folder.folder import RunFolder
+from rlcore.runs.checkpoint import Checkpoint
+from rlcore.runs.folder import RunFolder
 
 
 def goes_on(runner: RunnerConfig, updates: int, env_steps: int) -> bool:

@@ -19,20 +19,20 @@ from rlcore.config.recipes import read_mapping
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import CheckpointError, MicroBatchError, WorkerError
 from rlcore.plugins.registry import load_plugins
-from rlcore.results.parquet import read_note
-from rlcore.results.tables import EpisodeResult, read_results
-from rlcore.run_folder import history
-from rlcore.run_folder.attempts import archive
-from rlcore.run_folder.checkpoint import Checkpoint, has_checkpoint, load_checkpoint
-from rlcore.run_folder.folder import RunFolder
-from rlcore.run_folder.protocol_record import describe_difference
-from rlcore.session.assembly import Assembly
-from rlcore.session.session import Session, made_with, protocol
-from rlcore.session.session_state import check_state, extents, restore_state
-from rlcore.session.trained_on import check_untrained
+from rlcore.runs import history
+from rlcore.runs.attempts import archive
+from rlcore.runs.checkpoint import Checkpoint, has_checkpoint, load_checkpoint
+from rlcore.runs.folder import RunFolder
+from rlcore.runs.parquet import read_note
+from rlcore.runs.protocol_record import describe_difference
+from rlcore.runs.tables import EpisodeResult, read_results
+from rlcore.training.assembly import Assembly
 from rlcore.training.fixed_keys import check_fixed_keys
 from rlcore.training.limits import check_limits
+from rlcore.training.session import Session, made_with, protocol
+from rlcore.training.session_state import check_state, extents, restore_state
 from rlcore.training.supervised_resume import check_start
+from rlcore.training.trained_on import check_untrained
 
 ENDS = ("after", "best", "control")
 """Labels of the evaluations at the end of a run."""

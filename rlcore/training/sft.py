@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.config.schema import OWN_SUCCESSES
-from rlcore.evaluation.evaluate import conclude, evaluate, evaluate_to_choose
-from rlcore.evaluation.record import keep
 from rlcore.files.atomic import new_folder, write_text
 from rlcore.files.damaged_files import read_json
 from rlcore.files.digests import seal
-from rlcore.results.summary import Control
-from rlcore.results.tables import EpisodeResult
-from rlcore.run_folder.trackers import read_metrics
-from rlcore.session.assembly import Assembly
-from rlcore.session.session import Session, open_session
+from rlcore.runs.summary import Control
+from rlcore.runs.tables import EpisodeResult
+from rlcore.runs.trackers import read_metrics
+from rlcore.training.assembly import Assembly
 from rlcore.training.checkpoint_trial import try_policy
 from rlcore.training.checkpoints import write_checkpoint
 from rlcore.training.collect import provide_demonstrations
 from rlcore.training.control_work import ControlWork
+from rlcore.training.evaluate import conclude, evaluate, evaluate_to_choose
+from rlcore.training.evaluation_record import keep
+from rlcore.training.session import Session, open_session
 
 BEST = "control_best"
 

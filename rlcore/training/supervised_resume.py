@@ -10,10 +10,10 @@ from rlcore.demonstrations.datasets import check_readable, format_of
 from rlcore.files.damaged_files import read_json
 from rlcore.files.digests import check_seal
 from rlcore.plugins.registry import load_plugins
-from rlcore.run_folder.folder import RunFolder
-from rlcore.run_folder.sft_record import unlike_log
-from rlcore.run_folder.trackers import read_metrics
-from rlcore.session.assembly import Assembly
+from rlcore.runs.folder import RunFolder
+from rlcore.runs.sft_record import unlike_log
+from rlcore.runs.trackers import read_metrics
+from rlcore.training.assembly import Assembly
 
 
 def check_start(assembly: Assembly, folder: RunFolder) -> None:

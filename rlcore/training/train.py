@@ -15,28 +15,27 @@ from statistics import fmean
 
 from rlcore.checks.further_sides import FORGETTING
 from rlcore.contracts.errors import MicroBatchError, WorkerError
-from rlcore.evaluation.evaluate import conclude, evaluate, evaluate_to_choose, films
-from rlcore.evaluation.record import keep
-from rlcore.process.stopping import StopSignals
-from rlcore.results.summary import Summary
-from rlcore.results.tables import EpisodeResult
-from rlcore.run_folder.checkpoint import POLICY
-from rlcore.run_folder.history import read_history
-from rlcore.run_folder.metrics import env_metrics
-from rlcore.session import session_state
-from rlcore.session.assembly import Assembly
-from rlcore.session.callbacks import HookError
-from rlcore.session.gather import Gathered
-from rlcore.session.session import Session, open_session
-from rlcore.training import checkpoint_trial, resume
+from rlcore.runs.checkpoint import POLICY
+from rlcore.runs.history import read_history
+from rlcore.runs.metrics import env_metrics
+from rlcore.runs.summary import Summary
+from rlcore.runs.tables import EpisodeResult
+from rlcore.training import checkpoint_trial, resume, session_state
 from rlcore.training.after_node_loss import (
     on_remaining_nodes,
     with_smaller_micro_batches,
 )
+from rlcore.training.assembly import Assembly
 from rlcore.training.batch import gather_batch
+from rlcore.training.callbacks import HookError
 from rlcore.training.checkpoints import trains_on, write_checkpoint
+from rlcore.training.evaluate import conclude, evaluate, evaluate_to_choose, films
+from rlcore.training.evaluation_record import keep
+from rlcore.training.gather import Gathered
 from rlcore.training.limits import checkpoint_is_due
+from rlcore.training.session import Session, open_session
 from rlcore.training.sft import starting_policy, train_control
+from rlcore.utils.stopping import StopSignals
 
 
 def run(assembly: Assembly) -> Summary:
@@ -46,10 +45,10 @@ def run(assembly: Assembly) -> Summary:
     ran out of memory.
 
     Args:
-        assembly: the checked configuration, from :func:`rlcore.session.assembly.assemble`.
+        assembly: the checked configuration, from :func:`rlcore.training.assembly.assemble`.
 
     Raises:
-        UserError: see :func:`rlcore.session.session.open_session`; or a worker failed.
+        UserError: see :func:`rlcore.training.session.open_session`; or a worker failed.
         KeyboardInterrupt: the run was asked to stop. If updates were being made, a checkpoint was
             written first.
     """

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from rlcore.contracts.errors import WorkerError
 from rlcore.contracts.protocols import Policy
 from rlcore.learner import dtensor
-from rlcore.terminal.text import abbreviate_list
 from rlcore.transport.arrays import byte_view, dtype_name
 from rlcore.transport.network import Address
+from rlcore.utils.text import abbreviate_list
 
 Subset = Literal["all", "trained"]
 """Which weights to send: all, or those that an update may change (trained parameters, buffers)."""

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from rlcore.contracts.errors import AlgorithmError
 from rlcore.contracts.metric import Metric
-from rlcore.run_folder.metrics import LINE, MEASURED
+from rlcore.runs.metrics import LINE, MEASURED
 from rlcore.validation.policy import describe_answer
 
 Loss = tuple[Tensor, dict[str, Metric]]

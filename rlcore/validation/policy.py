@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from rlcore.contracts.errors import PolicyError, UserError
 from rlcore.contracts.protocols import Evaluation, Inputs, PolicyOutput
 from rlcore.contracts.specs import PolicySpec
-from rlcore.terminal.text import abbreviate_list
+from rlcore.utils.text import abbreviate_list
 from rlcore.validation.faults import describe
 
 NUMBERS = "biufc"  # numpy dtype kinds of numbers, including bool and complex

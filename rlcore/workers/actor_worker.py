@@ -255,8 +255,8 @@ class ActorWorker(PolicyWorker):
             path: folder of a checkpoint.
             known: names of replay files that an earlier checkpoint has; they are not written again.
         """
-        from rlcore.run_folder.checkpoint import writing
-        from rlcore.run_folder.learner_state import write_learner
+        from rlcore.runs.checkpoint import writing
+        from rlcore.runs.learner_state import write_learner
 
         share = self.learner.share
         with writing(Path(path)):
@@ -277,7 +277,7 @@ class ActorWorker(PolicyWorker):
 
         The learner's state does not change, so its weights need not be published.
         """
-        from rlcore.run_folder.learner_state import read_learner
+        from rlcore.runs.learner_state import read_learner
 
         saved = read_learner(Path(path))
         self.learner.load_state_dict(saved)
@@ -285,7 +285,7 @@ class ActorWorker(PolicyWorker):
 
     def recall(self, path: str) -> None:
         """Restore the replay, and nothing else, of what :meth:`save_learner` saved."""
-        from rlcore.run_folder.learner_state import read_learner
+        from rlcore.runs.learner_state import read_learner
 
         self.learner.load_replay(Path(path), read_learner(Path(path))["state"])
 

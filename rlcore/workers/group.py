@@ -25,10 +25,10 @@ from rlcore.config.schema import CollectConfig, SFTConfig
 from rlcore.contracts.errors import WorkerError
 from rlcore.contracts.protocols import Demonstration
 from rlcore.contracts.specs import Episode
-from rlcore.numerics.mkl import BatchInvariance, choose_for_workers, local_processor
 from rlcore.placement.routes import WeightRoute
 from rlcore.rollout.messages import InteractJob, InteractReport, RolloutJob, RolloutResult
-from rlcore.terminal.text import abbreviate_list
+from rlcore.utils.mkl import BatchInvariance, choose_for_workers, local_processor
+from rlcore.utils.text import abbreviate_list
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.worker_specs import ConversationPart, OnCount, WorkerSpecs
 

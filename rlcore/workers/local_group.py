@@ -11,11 +11,11 @@ from typing import Any
 
 from rlcore.config.schema import ClusterConfig, RunConfig
 from rlcore.contracts.errors import UserError, WorkerError
-from rlcore.numerics.mkl import apply
 from rlcore.placement.routes import IN_PROCESS
-from rlcore.process import watchdog
 from rlcore.rollout.messages import Conversation
-from rlcore.terminal.text import format_exception
+from rlcore.utils import watchdog
+from rlcore.utils.mkl import apply
+from rlcore.utils.text import format_exception
 from rlcore.workers.channel import interleave
 from rlcore.workers.group import WorkerGroup
 from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from rlcore.config.schema import ActorConfig, AlgorithmConfig, ModelConfig
 from rlcore.contracts.errors import AlgorithmError, PolicyError, WorkerError
 from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, PolicySpec, ReplayNeeds
-from rlcore.numerics.mkl import BatchInvariance
 from rlcore.plugins.import_target import load_target
+from rlcore.utils.mkl import BatchInvariance
 from rlcore.validation.faults import require_made
 
 if TYPE_CHECKING:
@@ -156,8 +156,8 @@ class PolicyWorker:
                 :mod:`rlcore.training.checkpoint_trial`.
         """
         from rlcore.learner.acting import as_if_learned
-        from rlcore.run_folder.checkpoint import EARLIER, NOT_BEGUN, writing
-        from rlcore.run_folder.env_facts import write_env_facts
+        from rlcore.runs.checkpoint import EARLIER, NOT_BEGUN, writing
+        from rlcore.runs.env_facts import write_env_facts
         from rlcore.validation.policy import checked_files, saving_errors
 
         with (
@@ -225,13 +225,13 @@ class PolicyWorker:
         return beside | self._full_checksums | checksums(here)
 
     def check_batch_invariance(self, forward_batch: int | None) -> BatchInvariance:
-        """Check batch invariance in this process; see :mod:`rlcore.numerics.batch_invariance`.
+        """Check batch invariance in this process; see :mod:`rlcore.rollout.batch_invariance`.
 
         Args:
             forward_batch: fixed number of rows of the forward passes that decide; None: the number
                 is not fixed, or this worker only learns.
         """
-        from rlcore.numerics.batch_invariance import check_batch_invariance
+        from rlcore.rollout.batch_invariance import check_batch_invariance
 
         return check_batch_invariance(
             self.policy, self._settings.env_spec, self.device.type, forward_batch

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlcore.config.schema import ClusterConfig
-from rlcore.numerics.mkl import Kernels
 from rlcore.placement import Node
 from rlcore.placement.plan import Allocation
 from rlcore.placement.routes import WeightRoute
+from rlcore.utils.mkl import Kernels
 from rlcore.workers.env_worker import EnvWorkerSettings
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.roles import has_component

@@ -19,7 +19,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from rlcore.contracts.rng import generator
-from rlcore.run_folder.state import OWN_DIGEST, own_digest
+from rlcore.runs.state import OWN_DIGEST, own_digest
 
 WEIGHTS, HEADS, STATS = "model.safetensors", "rl_heads.safetensors", "norm_stats.json"
 TOKENIZER = "paligemma_tokenizer.model"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from refused import refuse
 
-from rlcore.session import session
+from rlcore.training import session
 
 
 @pytest.fixture

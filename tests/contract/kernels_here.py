@@ -30,7 +30,7 @@ def look() -> dict[str, Any]:
     from rlcore_testing.toy_policy import make
     from rlcore_testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
 
-    from rlcore.numerics.batch_invariance import ROWS, check_kernels, variant_decisions
+    from rlcore.rollout.batch_invariance import ROWS, check_kernels, variant_decisions
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -51,9 +51,9 @@ def play() -> list[dict[str, float | None]]:
     """The metrics of a run in one process, and those of one with two stages and processes apart."""
     from rlcore_tools.report.sameness import untimed
 
-    from rlcore.run_folder.trackers import read_metrics
-    from rlcore.session.assembly import assemble
+    from rlcore.runs.trackers import read_metrics
     from rlcore.training import train
+    from rlcore.training.assembly import assemble
 
     def metrics(config: RunConfig) -> Any:
         with tempfile.TemporaryDirectory() as logs:

@@ -18,8 +18,8 @@ from rlcore_model_openpi.policy import make
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import UserError
-from rlcore.session.assembly import assemble
 from rlcore.training import train
+from rlcore.training.assembly import assemble
 
 PI0 = ["env=metaworld", "model=pi0_tiny"]
 CRITIC = "actor.model.add_value_head=true"  # an evaluation needs none, and then reads none

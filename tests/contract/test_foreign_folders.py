@@ -17,8 +17,8 @@ from rlcore.cli.main import main
 from rlcore.config.compose import compose, load, recipe_of, to_yaml
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError, UserError
-from rlcore.session.assembly import Assembly, assemble
 from rlcore.training import train
+from rlcore.training.assembly import Assembly, assemble
 
 RUN = [
     "env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runner.max_epochs=1",

@@ -16,19 +16,21 @@ CORE = ROOT / "rlcore"
 HEAVY = ("torch", "ray", "gymnasium", "transformers")
 
 # Rooms of core by what their modules may load.
-LIGHT = ("terminal", "contracts", "process", "files", "plugins", "config", "placement", "checks",
-         "cli", "numerics", "validation", "api")  # fmt: skip
-RUNNING = ("demonstrations", "workers", "session", "evaluation", "training")
-TORCH = ("learner", "rollout", "transport", "run_folder", "results")
+LIGHT = (
+    "contracts", "utils", "files", "plugins", "config", "placement", "checks", "cli", "validation",
+    "api",
+)  # fmt: skip
+RUNNING = ("demonstrations", "workers", "training")
+TORCH = ("learner", "rollout", "transport", "runs")
 # Modules of light rooms that load torch or gymnasium when they are imported.
 TENSORS = {
     "rlcore.contracts.learning", "rlcore.contracts.metric", "rlcore_policy_gradient.minibatch",
-    "rlcore.contracts.trajectory", "rlcore.numerics.batch_invariance",
+    "rlcore.contracts.trajectory", "rlcore.rollout.batch_invariance",
     "rlcore.validation.algorithm", "rlcore.validation.policy", "rlcore.api.vector_env",
 }  # fmt: skip
 # What a checkpoint or a data set says of its env: checks look at it.
 LIGHT_ELSEWHERE = (
-    "rlcore.run_folder.acting", "rlcore.run_folder.env_facts", "rlcore.demonstrations.datasets",
+    "rlcore.runs.acting", "rlcore.runs.env_facts", "rlcore.demonstrations.datasets",
 )  # fmt: skip
 
 

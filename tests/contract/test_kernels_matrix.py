@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from rlcore.numerics.mkl import (
+from rlcore.utils.mkl import (
     AVX2,
     AVX512,
     COMPATIBLE,

@@ -29,7 +29,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "plugins/testing/rlcore_testing/conformance": (
         "rlcore.config.bind", "rlcore.config.tasks", "rlcore.validation.env",
         "rlcore.learner.update", "rlcore.learner.acting", "rlcore.validation.policy",
-        "rlcore.numerics.batch_invariance",
+        "rlcore.rollout.batch_invariance",
     ),
     # explains what core composes
     "plugins/tools/rlcore_tools/provenance.py": (
@@ -37,7 +37,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
         "rlcore.config.scalars",
     ),
     # reads what core notes beside the episodes of an evaluation
-    "plugins/tools/rlcore_tools/runs/record.py": ("rlcore.files.reading", "rlcore.results.parquet"),
+    "plugins/tools/rlcore_tools/runs/record.py": ("rlcore.files.reading", "rlcore.runs.parquet"),
     "plugins/data/lerobot/rlcore_data_lerobot": ("rlcore.files.reading",),
     # looks at what is installed, and whose it is
     "plugins/tools/rlcore_tools/check": (
@@ -56,29 +56,29 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     ),
     # holds the files of a run against each other, those of core's own bookkeeping included
     "plugins/tools/rlcore_tools/runs/doubts.py": (
-        "rlcore.results.summary", "rlcore.run_folder.history", "rlcore.run_folder.sft_record",
-        "rlcore.run_folder.state",
+        "rlcore.runs.summary", "rlcore.runs.history", "rlcore.runs.sft_record",
+        "rlcore.runs.state",
     ),
     # a library of core's own in another distribution: processes, interpreters, their signals
-    "plugins/simulation/rlcore_simulation": ("rlcore.config.compose", "rlcore.process.signals"),
+    "plugins/simulation/rlcore_simulation": ("rlcore.config.compose", "rlcore.utils.signals"),
     # plays jobs of core's commands, and plans each as core does
     "plugins/sweeps/rlcore_sweeps": (
         "rlcore.checks.facts", "rlcore.checks.places", "rlcore.cli.main", "rlcore.cli.request",
         "rlcore.config.choices", "rlcore.config.compose", "rlcore.config.overrides",
         "rlcore.config.recipes", "rlcore.config.scalars", "rlcore.placement.inventory",
-        "rlcore.placement.memory", "rlcore.process.signals", "rlcore.run_folder.folder",
-        "rlcore.terminal.stdio", "rlcore.files.lock",
+        "rlcore.placement.memory", "rlcore.utils.signals", "rlcore.runs.folder",
+        "rlcore.utils.stdio", "rlcore.files.lock",
     ),
     # carries out what core's workers and plans say, as core's own local group does
     "plugins/ray/rlcore_ray": (
-        "rlcore.numerics.mkl", "rlcore.placement.inventory", "rlcore.placement.plan",
-        "rlcore.process.signals", "rlcore.process.watchdog", "rlcore.rollout.messages",
+        "rlcore.utils.mkl", "rlcore.placement.inventory", "rlcore.placement.plan",
+        "rlcore.utils.signals", "rlcore.utils.watchdog", "rlcore.rollout.messages",
         "rlcore.workers.channel", "rlcore.workers.env_worker", "rlcore.workers.policy_worker",
         "rlcore.workers.roles",
     ),
     # reads the headers of safetensors files as core does
     "plugins/models/weights": ("rlcore.files.reading", "rlcore.files.safetensors_header"),
-    "plugins/tools/rlcore_tools/export.py": ("rlcore.run_folder.acting",),
+    "plugins/tools/rlcore_tools/export.py": ("rlcore.runs.acting",),
 }  # fmt: skip
 """`{file or folder: modules that it may import besides the public ones}`."""
 

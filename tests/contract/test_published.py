@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from rlcore.contracts.specs import ProtocolSpec
-from rlcore.evaluation.protocol.rows import protocol_spec
-from rlcore.evaluation.protocol.table import headline, protocol_rows
 from rlcore.plugins.registry import load_plugins
+from rlcore.training.protocol.rows import protocol_spec
+from rlcore.training.protocol.table import headline, protocol_rows
 
 ROOT = Path(__file__).parents[2]
 SPECS = {name: protocol_spec(load_plugins(), name) for name in load_plugins().names("protocol")}

@@ -346,7 +346,7 @@ def warm_up() -> None:
     """Have in memory whatever a command would take time to get."""
     for name in IMPORTED:
         importlib.import_module(name)
-    manifest = importlib.import_module("rlcore.run_folder.manifest")
+    manifest = importlib.import_module("rlcore.runs.manifest")
     toy = importlib.import_module("rlcore_testing.toy_settings")
     specs = {"eval": toy.env_spec(toy.ToyEnvConfig())}
     manifest.build_manifest(seeds={}, device="", protocol=None, specs=specs, code=manifest.code())

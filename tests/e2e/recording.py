@@ -27,9 +27,9 @@ from rlcore.contracts.protocols import Inputs, PolicyOutput
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import EnvSpec
 from rlcore.contracts.trajectory import Trajectory
-from rlcore.numerics.batch_invariance import MARK
+from rlcore.rollout.batch_invariance import MARK
 from rlcore.rollout.decide import PAD_KEY
-from rlcore.session.assembly import Assembly
+from rlcore.training.assembly import Assembly
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 
 Key = tuple[int | str, ...]

@@ -10,9 +10,9 @@ from typing import Any
 from rlcore.config.compose import load
 from rlcore.contracts.errors import WorkerError
 from rlcore.plugins.registry import load_plugins
-from rlcore.session.assembly import assemble
-from rlcore.session.session import Session
 from rlcore.training import train
+from rlcore.training.assembly import assemble
+from rlcore.training.session import Session
 
 COMMON = [
     "env=toy",

@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 from rlcore_tools.report.sameness import untimed
 
-from rlcore.run_folder.state import OWN_DIGEST
-from rlcore.run_folder.trackers import read_metrics
+from rlcore.runs.state import OWN_DIGEST
+from rlcore.runs.trackers import read_metrics
 
 FOLDER = "folder"
 # Times, how the run was asked for, from which code, where it lies, what a checkpoint knows of the

@@ -8,9 +8,9 @@ import torch
 from rlcore_tools.report.sameness import untimed
 from safetensors.torch import load_file
 
-from rlcore.results.tables import read_results
-from rlcore.run_folder.checkpoint import load_checkpoint
-from rlcore.run_folder.trackers import read_metrics
+from rlcore.runs.checkpoint import load_checkpoint
+from rlcore.runs.tables import read_results
+from rlcore.runs.trackers import read_metrics
 
 
 def assert_same(one: Path, other: Path) -> None:

@@ -16,11 +16,11 @@ from rlcore.cli.main import main
 from rlcore.config.compose import compose, load
 from rlcore.contracts.errors import ConfigError
 from rlcore.learner.acting import ActingPolicy
-from rlcore.results.tables import read_results
-from rlcore.run_folder.acting import saved_with
-from rlcore.run_folder.checkpoint import find_checkpoint
-from rlcore.session.assembly import assemble
+from rlcore.runs.acting import saved_with
+from rlcore.runs.checkpoint import find_checkpoint
+from rlcore.runs.tables import read_results
 from rlcore.training import train
+from rlcore.training.assembly import assemble
 
 EXPO = [
     "env=toy",

@@ -14,8 +14,8 @@ from rlcore_testing.toy_policy import ToyPolicy
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import CheckpointError, PolicyError, UserError, WorkerError
 from rlcore.learner import networks
-from rlcore.session.assembly import assemble
 from rlcore.training import train
+from rlcore.training.assembly import assemble
 
 SMALL = [
     "env=toy", "cluster.backend=local", "env.train.total_num_envs=4", "env.eval.total_num_envs=4",

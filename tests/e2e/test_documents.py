@@ -33,10 +33,10 @@ from test_metaworld_pi0 import PUBLISHED_METRICS
 from rlcore.cli.main import main
 from rlcore.placement import inventory
 from rlcore.plugins.registry import load_plugins
-from rlcore.results.tables import read_results
-from rlcore.run_folder.checkpoint import load_checkpoint
-from rlcore.run_folder.trackers import read_metrics
-from rlcore.session import session
+from rlcore.runs.checkpoint import load_checkpoint
+from rlcore.runs.tables import read_results
+from rlcore.runs.trackers import read_metrics
+from rlcore.training import session
 
 ROOT = Path(__file__).parents[2]
 PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

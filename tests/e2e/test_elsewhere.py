@@ -10,9 +10,9 @@ from resume_cases import COMMON
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose, load
-from rlcore.run_folder.checkpoint import load_checkpoint
-from rlcore.session.assembly import assemble
+from rlcore.runs.checkpoint import load_checkpoint
 from rlcore.training import sft, train
+from rlcore.training.assembly import assemble
 
 FROM_A_CHECKPOINT = [*COMMON, "runner.max_epochs=1", "sft.enabled=false"]
 

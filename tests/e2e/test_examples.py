@@ -25,9 +25,9 @@ from rlcore.contracts.errors import WorkerError
 from rlcore.contracts.run import Run
 from rlcore.plugins.entry_points import Installed
 from rlcore.plugins.registry import Registry
-from rlcore.run_folder.checkpoint import load_checkpoint
-from rlcore.session.assembly import assemble
+from rlcore.runs.checkpoint import load_checkpoint
 from rlcore.training import train
+from rlcore.training.assembly import assemble
 
 EXAMPLES = Path(minimal.__file__).parent
 QUICK = ["sft.enabled=false", "runner.val_before_train=false", "actor.optim.lr_warmup_steps=0"]

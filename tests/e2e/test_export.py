@@ -20,10 +20,10 @@ from rlcore.files.safetensors_header import read_headers
 from rlcore.learner.update import Learner
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_plugins
-from rlcore.run_folder.checkpoint import POLICY, save_checkpoint
-from rlcore.run_folder.env_facts import write_env_facts
-from rlcore.run_folder.folder import RunFolder
-from rlcore.run_folder.learner_state import write_learner
+from rlcore.runs.checkpoint import POLICY, save_checkpoint
+from rlcore.runs.env_facts import write_env_facts
+from rlcore.runs.folder import RunFolder
+from rlcore.runs.learner_state import write_learner
 
 ROWS = 2
 KEYS = RowKeys(tuple((7, row) for row in range(ROWS)))

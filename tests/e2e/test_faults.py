@@ -21,9 +21,9 @@ from sameness import assert_same
 
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import StuckError, WorkerError
-from rlcore.run_folder.checkpoint import load_checkpoint
-from rlcore.session.assembly import assemble
+from rlcore.runs.checkpoint import load_checkpoint
 from rlcore.training import train
+from rlcore.training.assembly import assemble
 
 ONE_EACH = "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}"
 APART = "cluster.component_placement={env: 0, rollout: 0, actor: 1}"

@@ -15,9 +15,9 @@ from rlcore_tools.runs.record import RunRecord
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import CheckpointError, WorkerError
-from rlcore.run_folder.folder import RunFolder
-from rlcore.session.assembly import assemble
+from rlcore.runs.folder import RunFolder
 from rlcore.training import train
+from rlcore.training.assembly import assemble
 
 
 def start(log_path: Path, name: str, *overrides: str) -> Path:

@@ -15,10 +15,10 @@ from sameness import assert_same, numbers
 from rlcore.config.compose import compose, load
 from rlcore.contracts.errors import WorkerError
 from rlcore.learner.supervised import SupervisedTrainer
-from rlcore.results.tables import read_results
-from rlcore.run_folder.history import read_history
-from rlcore.session.assembly import assemble
+from rlcore.runs.history import read_history
+from rlcore.runs.tables import read_results
 from rlcore.training import train
+from rlcore.training.assembly import assemble
 
 PPO = [
     *("env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "cluster.torch_threads=1"),

@@ -20,9 +20,9 @@ from rlcore.config.compose import compose
 from rlcore.contracts.errors import WorkerError
 from rlcore.learner.update import Learner
 from rlcore.rollout.columns import canonical
-from rlcore.run_folder.checkpoint import load_checkpoint
-from rlcore.session.assembly import assemble
+from rlcore.runs.checkpoint import load_checkpoint
 from rlcore.training import batch, train
+from rlcore.training.assembly import assemble
 
 pytestmark = pytest.mark.usefixtures("two_cores")
 SIZE, COLUMNS = 4, 24

@@ -21,12 +21,12 @@ from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.run import Run
-from rlcore.process import call_with_timeout
-from rlcore.run_folder.checkpoint import load_checkpoint
-from rlcore.run_folder.trackers import read_metrics
-from rlcore.session.assembly import assemble
-from rlcore.session.callbacks import HookError, ObserverWarning
+from rlcore.runs.checkpoint import load_checkpoint
+from rlcore.runs.trackers import read_metrics
 from rlcore.training import train
+from rlcore.training.assembly import assemble
+from rlcore.training.callbacks import HookError, ObserverWarning
+from rlcore.utils import call_with_timeout
 
 QUICK = ["sft.enabled=false", "runner.val_before_train=false", "runner.save_interval=-1"]
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from rlcore.cli.main import main
-from rlcore.run_folder.checkpoint import load_checkpoint
+from rlcore.runs.checkpoint import load_checkpoint
 
 UP_SECONDS = 400
 DOWN_SECONDS = 200  # Ray's agents look after a killed raylet about once a minute

@@ -13,9 +13,9 @@ import pytest
 from resume_cases import COMMON, go_on
 
 from rlcore.config.compose import compose
-from rlcore.numerics.mkl import MKL, OURS, current_environment, local_processor
-from rlcore.session.assembly import assemble
 from rlcore.training import train
+from rlcore.training.assembly import assemble
+from rlcore.utils.mkl import MKL, OURS, current_environment, local_processor
 
 needs_mkl = pytest.mark.skipif(not local_processor().setting, reason="no MKL for this processor")
 

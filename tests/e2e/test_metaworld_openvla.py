@@ -9,11 +9,11 @@ from rlcore_testing.conformance.fake_env import fake_observation
 
 from rlcore.config.compose import compose
 from rlcore.contracts.rng import RowKeys
-from rlcore.run_folder.checkpoint import load_checkpoint
-from rlcore.run_folder.env_facts import FILE, EnvFacts, read_env_facts
-from rlcore.run_folder.trackers import read_metrics
-from rlcore.session.assembly import assemble
+from rlcore.runs.checkpoint import load_checkpoint
+from rlcore.runs.env_facts import FILE, EnvFacts, read_env_facts
+from rlcore.runs.trackers import read_metrics
 from rlcore.training import train
+from rlcore.training.assembly import assemble
 
 SMALL = [
     "env=metaworld",

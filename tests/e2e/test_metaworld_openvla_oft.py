@@ -7,9 +7,9 @@ import json
 import pytest
 
 from rlcore.config.compose import compose
-from rlcore.run_folder.trackers import read_metrics
-from rlcore.session.assembly import assemble
+from rlcore.runs.trackers import read_metrics
 from rlcore.training import train
+from rlcore.training.assembly import assemble
 
 TASKS = "[button-press-topdown-v3,faucet-open-v3]"
 SMALL = [

@@ -12,12 +12,12 @@ import pytest
 from safetensors.numpy import load_file
 
 from rlcore.config.compose import compose
-from rlcore.results.tables import read_results
-from rlcore.run_folder.checkpoint import load_checkpoint
-from rlcore.run_folder.learner_state import read_learner
-from rlcore.run_folder.trackers import read_metrics
-from rlcore.session.assembly import assemble
+from rlcore.runs.checkpoint import load_checkpoint
+from rlcore.runs.learner_state import read_learner
+from rlcore.runs.tables import read_results
+from rlcore.runs.trackers import read_metrics
 from rlcore.training import train
+from rlcore.training.assembly import assemble
 
 PUBLISHED_METRICS = {
     f"{family}/{name}"

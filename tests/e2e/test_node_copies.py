@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from simulated_nodes import nodes, run
 
 from rlcore.cli.main import main
-from rlcore.run_folder.checkpoint import load_checkpoint
+from rlcore.runs.checkpoint import load_checkpoint
 
 TOY = [
     "train", "env=toy", "model=toy", "algorithm=ppo", "runner.max_epochs=2",

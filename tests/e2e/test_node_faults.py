@@ -22,7 +22,7 @@ from sameness import assert_same
 from simulated_nodes import MOST_SECONDS, nodes, one_error, run, start
 
 from rlcore.cli.main import main
-from rlcore.run_folder.checkpoint import load_checkpoint
+from rlcore.runs.checkpoint import load_checkpoint
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(2400)]
 

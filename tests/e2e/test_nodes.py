@@ -23,7 +23,7 @@ from simulated_nodes import MOST_SECONDS, nodes, run, start
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import WorkerError
-from rlcore.session.assembly import assemble
+from rlcore.training.assembly import assemble
 from rlcore.workers.backend import make_group
 
 TOY = [

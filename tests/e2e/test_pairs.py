@@ -13,9 +13,9 @@ import pytest
 from rlcore.config.catalog import Catalog
 from rlcore.config.compose import compose
 from rlcore.plugins.registry import load_plugins
-from rlcore.run_folder.trackers import read_metrics
-from rlcore.session.assembly import assemble
+from rlcore.runs.trackers import read_metrics
 from rlcore.training import train
+from rlcore.training.assembly import assemble
 
 REGISTRY = load_plugins()
 SMALL = [name for name in Catalog(REGISTRY).options("model") if name.endswith("_tiny")]

@@ -9,8 +9,8 @@ import pytest
 
 from rlcore.cli.main import main
 from rlcore.files.damaged_files import read_mapping
-from rlcore.results.parquet import read_note
-from rlcore.results.tables import EpisodeResult, read_results
+from rlcore.runs.parquet import read_note
+from rlcore.runs.tables import EpisodeResult, read_results
 
 TOY = ("env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runner.max_epochs=1")
 LEARNT = ("sft.enabled=true", "sft.max_steps=150", "collect.episodes_per_task=5")

@@ -13,12 +13,12 @@ from rlcore_testing import toy_env, toy_settings
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.contracts.specs import Published
-from rlcore.evaluation.protocol import play as protocol
-from rlcore.evaluation.protocol.rows import protocol_spec, row_configs
 from rlcore.plugins.registry import load_plugins
-from rlcore.results.tables import read_results
-from rlcore.session.assembly import assemble
+from rlcore.runs.tables import read_results
 from rlcore.training import train
+from rlcore.training.assembly import assemble
+from rlcore.training.protocol import play as protocol
+from rlcore.training.protocol.rows import protocol_spec, row_configs
 from rlcore.workers.env_worker import EnvWorker
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local"]

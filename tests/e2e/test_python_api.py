@@ -18,7 +18,7 @@ from rlcore.contracts.errors import CheckpointError, ConfigError, PluginError, P
 from rlcore.contracts.protocols import take_rows
 from rlcore.contracts.run import Run
 from rlcore.plugins.registry import load_plugins
-from rlcore.session.callbacks import HookError
+from rlcore.training.callbacks import HookError
 
 TOY = (
     "env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local",

@@ -23,14 +23,14 @@ from sameness import assert_same, numbers, tensors
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import WorkerError
 from rlcore.contracts.trajectory import Trajectory
-from rlcore.evaluation.evaluate import evaluate
-from rlcore.numerics.batch_invariance import check_kernels
-from rlcore.numerics.mkl import current_environment
+from rlcore.rollout.batch_invariance import check_kernels
 from rlcore.rollout.columns import HEAVY, LIGHT
-from rlcore.run_folder.checkpoint import load_checkpoint
-from rlcore.session.assembly import assemble
-from rlcore.session.session import open_session
+from rlcore.runs.checkpoint import load_checkpoint
 from rlcore.training import collect, sft, train
+from rlcore.training.assembly import assemble
+from rlcore.training.evaluate import evaluate
+from rlcore.training.session import open_session
+from rlcore.utils.mkl import current_environment
 
 pytestmark = pytest.mark.usefixtures("two_cores")
 TASKS = "[button-press-topdown-v3,reach-v3,drawer-close-v3]"

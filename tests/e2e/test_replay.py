@@ -21,13 +21,13 @@ from rlcore.api.run import config_to_evaluate
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.contracts.specs import Episode
-from rlcore.results.tables import EpisodeResult, read_results
 from rlcore.rollout.messages import GatherOrder, Trace
 from rlcore.rollout.schedule import Column, evaluation_columns, training_columns
-from rlcore.run_folder.checkpoint import find_checkpoint
-from rlcore.session.assembly import assemble
-from rlcore.session.gather import gather
+from rlcore.runs.checkpoint import find_checkpoint
+from rlcore.runs.tables import EpisodeResult, read_results
 from rlcore.training import train
+from rlcore.training.assembly import assemble
+from rlcore.training.gather import gather
 from rlcore.workers.backend import make_group
 
 Arrays = Mapping[str, np.ndarray]
@@ -76,7 +76,7 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: object) -> None:
         raise Started
 
-    monkeypatch.setattr("rlcore.evaluation.play_episode.make_group", refuse)
+    monkeypatch.setattr("rlcore.training.play_episode.make_group", refuse)
 
 
 def played(run: Path, *arguments: str, task: str, trial: int) -> tuple[Arrays, dict]:

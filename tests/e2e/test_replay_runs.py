@@ -13,9 +13,9 @@ from resume_cases import go_on
 from sameness import assert_same, numbers, tensors
 
 from rlcore.config.compose import compose, load
-from rlcore.run_folder.checkpoint import load_checkpoint
-from rlcore.session.assembly import assemble
+from rlcore.runs.checkpoint import load_checkpoint
 from rlcore.training import train
+from rlcore.training.assembly import assemble
 
 RFT = [
     "env=toy",

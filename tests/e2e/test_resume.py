@@ -25,12 +25,11 @@ from rlcore.config.recipes import read_mapping
 from rlcore.contracts.errors import CheckpointError, ConfigError, RunWarning, WorkerError
 from rlcore.files import lock
 from rlcore.learner.micro_batches import MicroBatches
-from rlcore.run_folder.checkpoint import load_checkpoint
-from rlcore.run_folder.folder import RunFolder
-from rlcore.run_folder.history import read_history
-from rlcore.session import session
-from rlcore.session.assembly import assemble
-from rlcore.training import train
+from rlcore.runs.checkpoint import load_checkpoint
+from rlcore.runs.folder import RunFolder
+from rlcore.runs.history import read_history
+from rlcore.training import session, train
+from rlcore.training.assembly import assemble
 
 FULL = "whole"
 

@@ -26,7 +26,7 @@ from sameness import assert_same, numbers
 from rlcore.cli.main import main
 from rlcore.config.recipes import read_mapping
 from rlcore.contracts.errors import CheckpointError
-from rlcore.run_folder.checkpoint import load_checkpoint
+from rlcore.runs.checkpoint import load_checkpoint
 
 pytestmark = [
     pytest.mark.long,

@@ -19,10 +19,10 @@ from rlcore.config.compose import compose
 from rlcore.contracts.episodes import EpisodeOutcome
 from rlcore.contracts.errors import ConfigError, WorkerError
 from rlcore.contracts.run import Run
-from rlcore.run_folder.checkpoint import load_checkpoint
-from rlcore.session.assembly import assemble
-from rlcore.session.callbacks import HookError
+from rlcore.runs.checkpoint import load_checkpoint
 from rlcore.training import train
+from rlcore.training.assembly import assemble
+from rlcore.training.callbacks import HookError
 
 QUICK = ["sft.enabled=false", "runner.val_before_train=false", "actor.optim.lr=0.01"]
 LEFT_OUT = "reach-down"

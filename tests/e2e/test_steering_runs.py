@@ -17,11 +17,11 @@ from rlcore.cli.main import main
 from rlcore.config.compose import compose, load
 from rlcore.contracts.rng import RowKeys
 from rlcore.learner.acting import without_acting_networks
-from rlcore.numerics.batch_invariance import random_observation
-from rlcore.run_folder.acting import saved_with
-from rlcore.run_folder.checkpoint import find_checkpoint
-from rlcore.session.assembly import assemble
+from rlcore.rollout.batch_invariance import random_observation
+from rlcore.runs.acting import saved_with
+from rlcore.runs.checkpoint import find_checkpoint
 from rlcore.training import train
+from rlcore.training.assembly import assemble
 
 DSRL = [
     *(word for word in COMMON if not word.startswith(("algorithm.", "cluster.", "runner.max"))),

@@ -16,9 +16,9 @@ from rlcore_testing.toy_policy import ToyPolicy
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import PolicyError, WorkerError
-from rlcore.run_folder.checkpoint import has_checkpoint
-from rlcore.session.assembly import assemble
+from rlcore.runs.checkpoint import has_checkpoint
 from rlcore.training import train
+from rlcore.training.assembly import assemble
 
 LONGEST = 400.0
 QUICK = ["sft.enabled=false", "runner.max_epochs=1", "runner.val_before_train=false"]

@@ -17,12 +17,11 @@ from rlcore.cli.eval import EVAL
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import ConfigError, WorkerError
-from rlcore.evaluation import evaluate
-from rlcore.results.tables import read_results
-from rlcore.run_folder.checkpoint import load_checkpoint
-from rlcore.run_folder.trackers import read_metrics
-from rlcore.session.assembly import assemble
-from rlcore.training import train
+from rlcore.runs.checkpoint import load_checkpoint
+from rlcore.runs.tables import read_results
+from rlcore.runs.trackers import read_metrics
+from rlcore.training import evaluate, train
+from rlcore.training.assembly import assemble
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo"]
 SMALL = [

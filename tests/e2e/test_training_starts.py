@@ -12,10 +12,9 @@ from rlcore.api import open_run
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import ConfigError
-from rlcore.evaluation import evaluate
 from rlcore.files.damaged_files import read_mapping
-from rlcore.session.assembly import assemble
-from rlcore.training import collect, train
+from rlcore.training import collect, evaluate, train
+from rlcore.training.assembly import assemble
 
 SWAPPED = ["env.train.split=heldout", "env.eval.split=train"]
 

@@ -12,12 +12,12 @@ from rlcore_tools.runs.record import RunRecord
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.files.damaged_files import read_mapping
-from rlcore.results.parquet import read_note
-from rlcore.results.tables import comparable, read_results
-from rlcore.run_folder.checkpoint import load_checkpoint
-from rlcore.run_folder.folder import RunFolder
-from rlcore.session.assembly import assemble
+from rlcore.runs.checkpoint import load_checkpoint
+from rlcore.runs.folder import RunFolder
+from rlcore.runs.parquet import read_note
+from rlcore.runs.tables import comparable, read_results
 from rlcore.training import train
+from rlcore.training.assembly import assemble
 
 
 @pytest.fixture(scope="module")

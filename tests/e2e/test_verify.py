@@ -14,10 +14,10 @@ from rlcore.config.compose import compose
 from rlcore.contracts.errors import CheckpointError, VerificationError
 from rlcore.files import digests
 from rlcore.files.digests import seal
-from rlcore.results.tables import read_results
-from rlcore.run_folder.checkpoint import find_checkpoint
-from rlcore.session.assembly import assemble
+from rlcore.runs.checkpoint import find_checkpoint
+from rlcore.runs.tables import read_results
 from rlcore.training import train
+from rlcore.training.assembly import assemble
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from rlcore.checks.facts import gather_facts
 from rlcore.config.compose import compose
 from rlcore.placement.routes import plan_weight_routes
 from rlcore.plugins.registry import load_plugins
-from rlcore.session.assembly import assemble
+from rlcore.training.assembly import assemble
 from rlcore.workers.backend import make_group
 
 HIDDEN = 9000  # a layer of 9000 x 9000 numbers: 324 MB, four times the store

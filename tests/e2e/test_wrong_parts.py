@@ -15,9 +15,9 @@ from safetensors.torch import load_file, save_file
 
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import PolicyError
-from rlcore.run_folder.checkpoint import has_checkpoint
-from rlcore.session.assembly import assemble
+from rlcore.runs.checkpoint import has_checkpoint
 from rlcore.training import train
+from rlcore.training.assembly import assemble
 from rlcore.validation import policy as policy_answers
 
 QUICK = ["sft.enabled=false", "runner.max_epochs=2", "runner.val_before_train=false"]

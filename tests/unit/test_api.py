@@ -13,8 +13,8 @@ import pytest
 import rlcore
 from rlcore import api
 from rlcore.contracts.errors import CheckpointError, ConfigError
-from rlcore.results.tables import EpisodeResult, write_results
-from rlcore.run_folder.checkpoint import Checkpoint
+from rlcore.runs.checkpoint import Checkpoint
+from rlcore.runs.tables import EpisodeResult, write_results
 
 ROW = EpisodeResult("reach", 3, 0, True, 1.5, 7, "deterministic")
 

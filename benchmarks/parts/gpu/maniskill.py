@@ -23,8 +23,8 @@ from parts.ours import training_order
 from parts.phases import Clock, synchronize
 from rlcore.config.compose import compose
 from rlcore.contracts.protocols import Observation
-from rlcore.session.assembly import Assembly, assemble
-from rlcore.session.gather import gather
+from rlcore.training.assembly import Assembly, assemble
+from rlcore.training.gather import gather
 from rlcore.workers.local_group import LocalGroup
 
 RECIPES = {"openvla_oft": "maniskill_ppo_openvlaoft", "pi05": "maniskill_ppo_openpi_pi05"}

@@ -22,10 +22,10 @@ from rlcore.contracts.protocols import Evaluation, Inputs, Observation, Policy
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import EnvSpec
 from rlcore.learner.optim import PolicyOptimizer
-from rlcore.numerics.batch_invariance import random_observation
 from rlcore.placement.described_nodes import read_inventory
 from rlcore.plugins.registry import load_plugins
-from rlcore.session.assembly import policy_settings
+from rlcore.rollout.batch_invariance import random_observation
+from rlcore.training.assembly import policy_settings
 from rlcore.workers.actor_worker import ActorWorker
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 

@@ -16,7 +16,7 @@ from rlcore.contracts import metric
 from rlcore.contracts.errors import PolicyError
 from rlcore.contracts.metric import Metric
 from rlcore.contracts.specs import PolicySpec
-from rlcore.terminal.text import abbreviate_list
+from rlcore.utils.text import abbreviate_list
 
 LOGPROB_GAP = "train/actor/logprob_gap"
 GROSS = 10.0

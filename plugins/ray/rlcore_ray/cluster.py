@@ -20,7 +20,7 @@ from rlcore.config.schema import ClusterConfig
 from rlcore.contracts.errors import ConfigError, PlacementError, WorkerError
 from rlcore.placement import joins
 from rlcore.placement.inventory import local_cpus
-from rlcore.process import signals, watchdog
+from rlcore.utils import signals, watchdog
 from rlcore.workers.worker_specs import WorkerSpecs
 from rlcore_ray.health import RayHealth
 from rlcore_ray.preflight import require_startable

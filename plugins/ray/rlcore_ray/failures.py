@@ -21,7 +21,7 @@ from ray.exceptions import (
 )
 
 from rlcore.contracts.errors import StuckError, UserError, WorkerError
-from rlcore.process.watchdog import Countdown
+from rlcore.utils.watchdog import Countdown
 from rlcore.workers.worker_specs import OnCount
 from rlcore_ray.channel import WorkerLost, queues_lost
 from rlcore_ray.health import RayHealth

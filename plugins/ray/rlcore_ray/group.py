@@ -20,10 +20,10 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from rlcore.numerics.mkl import choose_for_workers
 from rlcore.placement import Node
 from rlcore.placement.plan import Allocation
 from rlcore.rollout.messages import InteractReport
+from rlcore.utils.mkl import choose_for_workers
 from rlcore.workers.group import WorkerGroup
 from rlcore.workers.roles import ROLES, START, has_component
 from rlcore.workers.worker_specs import ConversationPart, Member, OnCount, WorkerSpecs

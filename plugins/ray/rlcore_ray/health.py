@@ -16,7 +16,7 @@ import psutil
 import ray
 
 from rlcore.contracts.errors import UserError, WorkerError
-from rlcore.process import watchdog
+from rlcore.utils import watchdog
 
 NAMES = ("gcs_server", "raylet")
 KEY = "(cluster.timeouts.ray)"

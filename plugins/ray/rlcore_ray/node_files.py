@@ -18,7 +18,7 @@ from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import AssetError
 from rlcore.plugins import extras
 from rlcore.plugins.registry import Component, Registry
-from rlcore.terminal.text import abbreviate_list
+from rlcore.utils.text import abbreviate_list
 from rlcore.workers.env_worker import EnvWorkerSettings
 from rlcore.workers.roles import has_component
 from rlcore.workers.worker_specs import WorkerSpecs

@@ -15,7 +15,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
-from rlcore.numerics.mkl import Kernels, Processor, apply, local_processor
+from rlcore.utils.mkl import Kernels, Processor, apply, local_processor
 from rlcore.workers.channel import drive
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.roles import ROLES

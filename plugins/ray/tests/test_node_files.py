@@ -13,7 +13,7 @@ from rlcore.config.compose import compose
 from rlcore.contracts.errors import AssetError
 from rlcore.placement import Inventory, Node
 from rlcore.plugins.registry import load_plugins
-from rlcore.session.assembly import assemble
+from rlcore.training.assembly import assemble
 
 TOY = {kind: load_plugins().get(kind, "toy") for kind in ("env", "model")}
 BOTH = {"env": [TOY["env"]], "rollout": [TOY["model"]], "actor": [TOY["model"]]}

@@ -13,7 +13,7 @@ from rlcore.config.catalog import EXPERIMENT
 from rlcore.config.choices import SIDES_OF
 from rlcore.config.recipes import GLOBAL
 from rlcore.contracts.errors import ConfigError
-from rlcore.terminal.text import format_value
+from rlcore.utils.text import format_value
 from rlcore_rlinf.components import nested
 from rlcore_rlinf.translate import Translation
 from rlcore_rlinf.verdicts import WORDS, Verdict

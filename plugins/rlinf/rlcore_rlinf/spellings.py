@@ -10,7 +10,7 @@ from rlcore.config import schema_tree
 from rlcore.config.translation import Values, put, take
 from rlcore.config.warning import warn
 from rlcore.contracts.errors import ConfigError
-from rlcore.terminal.text import abbreviate_list, format_value
+from rlcore.utils.text import abbreviate_list, format_value
 
 if TYPE_CHECKING:
     from rlcore.config.schema import RunConfig

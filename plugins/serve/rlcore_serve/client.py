@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from websockets.sync.client import ClientConnection, connect
 
 from rlcore.contracts.errors import PolicyError
-from rlcore.terminal.text import strip_control
+from rlcore.utils.text import strip_control
 from rlcore_serve.settings import KEY_VARIABLE
 from rlcore_serve.wire import WireError, pack, unpack
 

@@ -20,7 +20,7 @@ import time
 import traceback
 from multiprocessing.connection import Connection
 
-from rlcore.process.signals import ENDS
+from rlcore.utils.signals import ENDS
 from rlcore_simulation.block import ObservationBlock
 from rlcore_simulation.host import RowHost
 from rlcore_simulation.messages import Failure, Hosting

@@ -25,7 +25,7 @@ from rlcore.config.schema import EnvConfig
 from rlcore.contracts.errors import AssetError
 from rlcore.contracts.specs import ComponentSpec, SimulatorVersions
 from rlcore.plugins.registry import Component
-from rlcore.run_folder.manifest import build_manifest, code, versions
+from rlcore.runs.manifest import build_manifest, code, versions
 
 NUMPY = version("numpy")
 

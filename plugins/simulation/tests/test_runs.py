@@ -20,9 +20,9 @@ from rlcore.cli.main import main
 from rlcore.contracts.hookspecs import hookimpl
 from rlcore.contracts.run import Run
 from rlcore.plugins.registry import load_plugins
-from rlcore.results.tables import read_results
-from rlcore.run_folder.checkpoint import load_checkpoint
-from rlcore.run_folder.trackers import read_metrics
+from rlcore.runs.checkpoint import load_checkpoint
+from rlcore.runs.tables import read_results
+from rlcore.runs.trackers import read_metrics
 
 WORDS = [
     *("env=line", "model=toy", "algorithm=ppo", "runner.max_epochs=2", "runner.save_interval=1"),

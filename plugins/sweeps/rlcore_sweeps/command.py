@@ -35,9 +35,9 @@ from rlcore.config.overrides import quote
 from rlcore.config.schema import LoggerConfig, RunConfig
 from rlcore.contracts.errors import ConfigError, UserError
 from rlcore.files import lock
-from rlcore.run_folder.folder import SWEEP_TABLE, RunFolder
-from rlcore.terminal.stdio import tolerate_broken_output
-from rlcore.terminal.text import shorten
+from rlcore.runs.folder import SWEEP_TABLE, RunFolder
+from rlcore.utils.stdio import tolerate_broken_output
+from rlcore.utils.text import shorten
 from rlcore_sweeps import table
 from rlcore_sweeps.admitted import is_admitted
 from rlcore_sweeps.composing import composed, composed_if

@@ -21,8 +21,8 @@ from omegaconf import DictConfig
 
 from rlcore.config.overrides import quote
 from rlcore.contracts.errors import CheckpointError
-from rlcore.results.statistics import paired_difference, success_rate
-from rlcore.results.tables import EpisodeResult, comparable, read_results, success_by_start
+from rlcore.runs.statistics import paired_difference, success_rate
+from rlcore.runs.tables import EpisodeResult, comparable, read_results, success_by_start
 from rlcore_sweeps.job import JobFailed, Note, is_below
 from rlcore_sweeps.player import Player
 from rlcore_sweeps.request import DIR, SPLIT, SUBDIR, key_of, listed

@@ -33,9 +33,9 @@ from rlcore.files.damaged_files import damaged_on, read_mapping
 from rlcore.files.reading import read_text
 from rlcore.files.symlinks import require_inside
 from rlcore.files.typed import as_type
-from rlcore.process import signals
-from rlcore.run_folder.folder import METRICS
-from rlcore.terminal.text import strip_control
+from rlcore.runs.folder import METRICS
+from rlcore.utils import signals
+from rlcore.utils.text import strip_control
 from rlcore_sweeps.pruning import FOLDER as STUDY
 from rlcore_sweeps.pruning import JOB
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from rich.live import Live
 from rich.table import Table
 
-from rlcore.terminal.console import Canvas
+from rlcore.utils.console import Canvas
 from rlcore_sweeps.job import JOBS, Note, Playing
 
 COLUMNS = ("job", "swept", "phase", "update", "success", "seconds", "left")
 TAIL = 20000  # bytes read from the end of a file
 PHASE = re.compile(r"^([^:\n]+): .*, elapsed [\w. ]+$", re.MULTILINE)
-"""A line that :class:`rlcore.session.progress.Progress` prints when a phase ends."""
+"""A line that :class:`rlcore.training.progress.Progress` prints when a phase ends."""
 
 
 class Board:

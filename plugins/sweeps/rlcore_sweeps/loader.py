@@ -36,7 +36,7 @@ from rlcore.contracts.errors import (
     nearest_choice,
 )
 from rlcore.plugins.registry import load_plugins
-from rlcore.terminal.text import shorten
+from rlcore.utils.text import shorten
 from rlcore_sweeps.admitted import WHICH, is_admitted
 from rlcore_sweeps.names import name_of
 from rlcore_sweeps.request import SUBDIR, for_hydra, is_about_hydra, key_of, listed, readable

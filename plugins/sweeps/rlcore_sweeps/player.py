@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 
 from rlcore.config.catalog import BY_RECIPE
 from rlcore.contracts.errors import ConfigError
-from rlcore.process import signals
+from rlcore.utils import signals
 from rlcore_sweeps.composing import require_closed
 from rlcore_sweeps.job import JobFailed, Note, Playing, command_of, objective_of, play, settled
 from rlcore_sweeps.request import SUBDIR, for_job, listed

@@ -21,7 +21,7 @@ from rlcore.config.overrides import quote
 from rlcore.config.recipes import read_mapping
 from rlcore.contracts.errors import ConfigError
 from rlcore.plugins.registry import load_plugins
-from rlcore.terminal.text import shorten
+from rlcore.utils.text import shorten
 from rlcore_sweeps.admitted import WHICH, is_admitted
 from rlcore_sweeps.request import Order, flat, key_of
 

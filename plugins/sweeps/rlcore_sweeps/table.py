@@ -12,8 +12,8 @@ from rich.table import Table
 from rlcore.files.atomic import write_text
 from rlcore.files.damaged_files import damaged_on, read_mapping
 from rlcore.files.typed import as_type
-from rlcore.run_folder.folder import SWEEP_TABLE
-from rlcore.terminal.console import as_text
+from rlcore.runs.folder import SWEEP_TABLE
+from rlcore.utils.console import as_text
 from rlcore_sweeps.job import Note
 from rlcore_sweeps.study_text import told
 from rlcore_sweeps.trials import Trials

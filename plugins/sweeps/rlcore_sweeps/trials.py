@@ -71,7 +71,7 @@ class Measured:
 
     Attributes:
         trial: number of the trial.
-        rate, n, lo, hi: see :func:`rlcore.results.statistics.success_rate`; the interval is 95%.
+        rate, n, lo, hi: see :func:`rlcore.runs.statistics.success_rate`; the interval is 95%.
         seeds: success rate of each run.
     """
 

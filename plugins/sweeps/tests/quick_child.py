@@ -51,7 +51,7 @@ def main(cores: str, words: list[str]) -> int:
     if seed == "60" and not resumed:
         os.kill(os.getpid(), signal.SIGSTOP)
     if verb == "eval":
-        from rlcore.results.tables import EpisodeResult, write_results
+        from rlcore.runs.tables import EpisodeResult, write_results
 
         rows = [EpisodeResult("press", n, 0, n > 0, 1.0, 5, "greedy", "p") for n in range(4)]
         (folder / "eval").mkdir()

@@ -13,7 +13,7 @@ from rlcore_sweeps.job import Note
 
 from rlcore.cli.main import main
 from rlcore.files.reading import read_json, read_yaml
-from rlcore.run_folder.trackers import read_metrics
+from rlcore.runs.trackers import read_metrics
 
 PRESS = """\
 env_type: metaworld

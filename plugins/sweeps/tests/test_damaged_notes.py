@@ -17,7 +17,7 @@ from rlcore_sweeps.trials import Trials
 
 from rlcore.cli.main import main
 from rlcore.contracts.errors import CheckpointError
-from rlcore.run_folder.folder import SWEEP_TABLE
+from rlcore.runs.folder import SWEEP_TABLE
 
 NOTE: dict[str, Any] = {
     "number": 0, "words": ["runner.seed=0"], "label": "runner.seed=0", "folder": "",

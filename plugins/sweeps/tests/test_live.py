@@ -6,8 +6,8 @@ import io
 
 from rlcore_sweeps.live import PHASE
 
-from rlcore.session.progress import Progress
-from rlcore.terminal.console import Canvas
+from rlcore.training.progress import Progress
+from rlcore.utils.console import Canvas
 
 
 def test_phases_are_found_in_what_a_run_prints() -> None:

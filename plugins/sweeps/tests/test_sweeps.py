@@ -20,7 +20,7 @@ from rlcore_sweeps.job import Note
 from rlcore_sweeps.request import FILE
 
 from rlcore.cli.main import main
-from rlcore.run_folder.folder import RunFolder
+from rlcore.runs.folder import RunFolder
 
 TRAIN = [
     *("train", "env=toy", "model=toy", "algorithm=ppo", "runner.max_epochs=1"),

@@ -18,7 +18,7 @@ from rlcore.contracts.errors import ConfigError, VerificationError
 from rlcore.contracts.protocols import Demonstration
 from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.demonstrations.datasets import format_of
-from rlcore.results.tables import EpisodeResult
+from rlcore.runs.tables import EpisodeResult
 from rlcore_tools.failures import run_of
 
 WHICH = ("successes", "failures", "all")

@@ -32,8 +32,8 @@ from rlcore.files.atomic import new_folder
 from rlcore.files.symlinks import require_self_contained
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import Registry
-from rlcore.run_folder.acting import saved_with
-from rlcore.run_folder.folder import RunFolder
+from rlcore.runs.acting import saved_with
+from rlcore.runs.folder import RunFolder
 
 ELSEWHERE = "name a folder elsewhere"
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from rlcore.api import Checkpoint, SavedRun, open_run
 from rlcore.config.schema_tree import find
 from rlcore.files.reading import read_yaml
-from rlcore.results.tables import EpisodeResult, failures, read_results
-from rlcore.run_folder.folder import RunFolder
+from rlcore.runs.folder import RunFolder
+from rlcore.runs.tables import EpisodeResult, failures, read_results
 from rlcore_tools.run_paths import last_evaluation
 
 if TYPE_CHECKING:  # it loads what composes configurations

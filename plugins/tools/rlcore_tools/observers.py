@@ -57,7 +57,7 @@ def rlcore_after_eval(run: Run, label: str, films: Sequence[LabelledFootage]) ->
     Each episode is also written to a file in `video/eval/LABEL/`, for the report.
     """
     if films:
-        from rlcore.run_folder.folder import RunFolder
+        from rlcore.runs.folder import RunFolder
         from rlcore_tools.run_paths import clip
         from rlcore_tools.video import write_video
 
@@ -74,7 +74,7 @@ def rlcore_after_run(run: Run, summary: Mapping[str, Any]) -> None:
 
     Each failed episode is printed with the command that records a video of it.
     """
-    from rlcore.run_folder.folder import RunFolder
+    from rlcore.runs.folder import RunFolder
     from rlcore_tools import failures, summary_lines
 
     folder = RunFolder(run.folder)
@@ -91,7 +91,7 @@ def _write_mosaic(
     run: Run, films: Sequence[LabelledFootage], video: VideoConfig, side: str, label: str
 ) -> list[list[np.ndarray]]:
     """Write the films as one mosaic video, and return each film's frames as shown in it."""
-    from rlcore.run_folder.folder import RunFolder
+    from rlcore.runs.folder import RunFolder
     from rlcore_tools.run_paths import own_place
     from rlcore_tools.video import caption, mosaic, write_video
 

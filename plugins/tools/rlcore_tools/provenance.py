@@ -20,7 +20,7 @@ from rlcore.config.overrides import overridden_keys
 from rlcore.config.scalars import as_value
 from rlcore.config.schema import RunConfig
 from rlcore.plugins.registry import load_plugins
-from rlcore.terminal.text import format_value
+from rlcore.utils.text import format_value
 
 
 def lines_on(path: str, words: Sequence[str], config_dirs: Sequence[str] = ()) -> Iterator[str]:

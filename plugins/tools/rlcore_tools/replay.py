@@ -35,9 +35,9 @@ from rlcore.contracts.errors import CheckpointError, ConfigError, choices_messag
 from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.files.atomic import atomic_write, write_text
 from rlcore.files.symlinks import require_inside
-from rlcore.results.tables import EpisodeResult
-from rlcore.results.tables import failures as failures_of
-from rlcore.terminal.console import Canvas
+from rlcore.runs.tables import EpisodeResult
+from rlcore.runs.tables import failures as failures_of
+from rlcore.utils.console import Canvas
 from rlcore_tools.episode import split_of, trace_table
 from rlcore_tools.failures import evaluated, run_of
 from rlcore_tools.rerender import rerender

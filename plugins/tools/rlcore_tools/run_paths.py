@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from rlcore.files.atomic import write_text
 from rlcore.files.reading import read_text
-from rlcore.run_folder.folder import RunFolder
+from rlcore.runs.folder import RunFolder
 
 CONCLUSIONS = ("after", "eval", "sft")
 """Labels of a run's final evaluation: after training, of `rlcore eval`, after supervised training.

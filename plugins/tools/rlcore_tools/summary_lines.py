@@ -7,7 +7,7 @@ from typing import Any
 
 
 def lines(summary: Mapping[str, Any]) -> list[str]:
-    """Format the contents of `summary.json` (:class:`rlcore.results.summary.Summary`)."""
+    """Format the contents of `summary.json` (:class:`rlcore.runs.summary.Summary`)."""
     lines = [summary["caveat"]] if "caveat" in summary else []
     for name, side in (
         ("before", summary["success_before"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rlcore.terminal.text import format_value, strip_control
+from rlcore.utils.text import format_value, strip_control
 
 
 def one_line(text: str) -> str:

@@ -24,9 +24,9 @@ from rlcore.contracts.errors import MAX_LISTED_CHOICES, UserError, warn
 from rlcore.contracts.protocols import Observation
 from rlcore.contracts.rng import generator
 from rlcore.contracts.specs import EnvSpec, Episode
-from rlcore.results.tables import EpisodeResult
-from rlcore.run_folder.folder import RunFolder
-from rlcore.terminal.text import format_ranges, format_value, shorten
+from rlcore.runs.folder import RunFolder
+from rlcore.runs.tables import EpisodeResult
+from rlcore.utils.text import format_ranges, format_value, shorten
 from rlcore_tools.report import write_page
 from rlcore_tools.report.clips import Shelf
 from rlcore_tools.report.page import render

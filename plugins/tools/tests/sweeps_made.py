@@ -13,10 +13,10 @@ from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 from rlcore.config.compose import compose, to_yaml
 from rlcore.contracts.run import Totals
 from rlcore.files.atomic import write_text
-from rlcore.results.summary import build_summary, write_summary
-from rlcore.results.tables import EpisodeResult, write_results
-from rlcore.run_folder.folder import RunFolder
-from rlcore.run_folder.manifest import build_manifest, code, write_manifest
+from rlcore.runs.folder import RunFolder
+from rlcore.runs.manifest import build_manifest, code, write_manifest
+from rlcore.runs.summary import build_summary, write_summary
+from rlcore.runs.tables import EpisodeResult, write_results
 
 SEED, GAMMA, LR = 4242, 0.4242, 0.0424
 TASKS = ("pull", "push")

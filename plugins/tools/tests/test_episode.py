@@ -10,8 +10,8 @@ from rlcore_tools.episode import ROWS_SHOWN, split_of, trace_table
 
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import Episode
-from rlcore.evaluation.play_episode import find_episode
 from rlcore.rollout.messages import Trace
+from rlcore.training.play_episode import find_episode
 
 SPEC = env_spec(ToyEnvConfig(env_type="toy", tasks=["reach-up", "reach-left"]))
 EVALUATED = range(1000, 1010)

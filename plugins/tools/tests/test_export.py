@@ -13,7 +13,7 @@ from rlcore.config.compose import compose
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import CheckpointError, ConfigError, UserError
 from rlcore.plugins.registry import load_plugins
-from rlcore.run_folder.checkpoint import POLICY, Checkpoint, load_checkpoint, save_checkpoint
+from rlcore.runs.checkpoint import POLICY, Checkpoint, load_checkpoint, save_checkpoint
 
 
 @pytest.fixture(scope="module")

@@ -32,13 +32,13 @@ from rlcore.config.compose import compose, recipe_of, to_yaml
 from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.contracts.run import Totals
 from rlcore.files.atomic import write_text
-from rlcore.results.summary import build_summary, write_summary
-from rlcore.results.tables import EpisodeResult, write_results
-from rlcore.run_folder.folder import RunFolder
-from rlcore.run_folder.manifest import build_manifest, code, write_manifest
-from rlcore.run_folder.protocol_record import EvaluationProtocol
-from rlcore.run_folder.trackers import MetricsLog, read_metrics
-from rlcore.terminal.text import format_duration
+from rlcore.runs.folder import RunFolder
+from rlcore.runs.manifest import build_manifest, code, write_manifest
+from rlcore.runs.protocol_record import EvaluationProtocol
+from rlcore.runs.summary import build_summary, write_summary
+from rlcore.runs.tables import EpisodeResult, write_results
+from rlcore.runs.trackers import MetricsLog, read_metrics
+from rlcore.utils.text import format_duration
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo"]
 NAN = float("nan")

@@ -8,7 +8,7 @@ import pytest
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose, to_yaml
-from rlcore.run_folder.folder import RunFolder
+from rlcore.runs.folder import RunFolder
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from rlcore.cli.main import main
 from rlcore.config.compose import compose, recipe_of, to_yaml
 from rlcore.contracts.errors import CheckpointError, ConfigError, WorkerError
 from rlcore.files.reading import read_yaml
-from rlcore.run_folder.folder import RunFolder
+from rlcore.runs.folder import RunFolder
 from rlcore.training import train
 
 TOY = (

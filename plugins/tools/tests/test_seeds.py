@@ -7,7 +7,7 @@ import random
 import pytest
 from rlcore_tools.runs.seeds import Seeds, difference_over_seeds, rate_over_seeds, spread, student
 
-from rlcore.results.statistics import paired_difference, success_rate
+from rlcore.runs.statistics import paired_difference, success_rate
 
 
 def outcomes(text: str) -> dict[int, list[bool]]:

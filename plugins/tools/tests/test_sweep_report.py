@@ -18,7 +18,7 @@ from sweeps_made import make_sweep
 from test_report import AFTER, Page, make_run
 
 from rlcore.cli.main import main
-from rlcore.results.statistics import SuccessRate
+from rlcore.runs.statistics import SuccessRate
 
 FOUR = [
     {"algorithm.gamma": gamma, "actor.optim.lr": lr} for gamma in (0.9, 0.99) for lr in (1e-5, 1e-3)

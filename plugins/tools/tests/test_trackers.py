@@ -16,8 +16,8 @@ from rlcore.config.schema import LoggerConfig
 from rlcore.contracts.errors import PluginError
 from rlcore.plugins import extras
 from rlcore.plugins.registry import Registry
-from rlcore.run_folder.folder import RunFolder
-from rlcore.run_folder.trackers import open_trackers, read_metrics
+from rlcore.runs.folder import RunFolder
+from rlcore.runs.trackers import open_trackers, read_metrics
 
 
 @pytest.fixture
@@ -92,8 +92,8 @@ import sys
 from pathlib import Path
 from rlcore.config.schema import LoggerConfig
 from rlcore.plugins.registry import Registry
-from rlcore.run_folder.folder import RunFolder
-from rlcore.run_folder.trackers import open_trackers
+from rlcore.runs.folder import RunFolder
+from rlcore.runs.trackers import open_trackers
 asked = LoggerConfig(logger_backends=[sys.argv[1]], project_name="project")
 folder = RunFolder.create(Path.cwd(), "run")
 with open_trackers(asked, folder, Registry.load()) as trackers:

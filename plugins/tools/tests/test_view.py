@@ -9,7 +9,7 @@ import pytest
 
 from rlcore.api import compose, train
 from rlcore.cli.main import main
-from rlcore.results.tables import read_results, write_results
+from rlcore.runs.tables import read_results, write_results
 
 PAGE_STARTS = 'class="start '
 VIDEO = 'src="data:video/mp4'

@@ -18,8 +18,8 @@ from rlcore.contracts.specs import ComponentSpec, Episode
 from rlcore.contracts.wrappers import EnvWrapper
 from rlcore.learner.train_only import train_only
 from rlcore.plugins.registry import load_plugins
-from rlcore.results.tables import from_outcomes, read_results, write_results
-from rlcore.run_folder.metrics import env_metrics
+from rlcore.runs.metrics import env_metrics
+from rlcore.runs.tables import from_outcomes, read_results, write_results
 
 TOY = ("env=toy", "model=toy")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rlcore.config.compose import compose
-from rlcore.session.assembly import assemble
+from rlcore.training.assembly import assemble
 from rlcore.workers.local_group import LocalGroup
 
 SMALL = [

@@ -15,9 +15,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from rlcore.results.tables import EpisodeResult, write_results
-from rlcore.run_folder.checkpoint import save_checkpoint
-from rlcore.run_folder.learner_state import write_learner
+from rlcore.runs.checkpoint import save_checkpoint
+from rlcore.runs.learner_state import write_learner
+from rlcore.runs.tables import EpisodeResult, write_results
 
 pytest.importorskip("rlcore_algo_ppo")
 ROOT = Path(__file__).parents[3]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rlcore.contracts.specs import AlgorithmNeeds, ReplayNeeds, StateChannel
-from rlcore.run_folder.env_facts import EnvFacts
+from rlcore.runs.env_facts import EnvFacts
 
 
 @pytest.mark.parametrize(

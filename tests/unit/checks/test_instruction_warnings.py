@@ -10,7 +10,7 @@ import pytest
 from rlcore.checks.run import announce, check
 from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import ConfigError
-from rlcore.run_folder.env_facts import EnvFacts
+from rlcore.runs.env_facts import EnvFacts
 
 GIVEN = {
     "reach-left": "Go to the left", "reach-right": "Go to the right",

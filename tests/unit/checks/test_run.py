@@ -11,7 +11,7 @@ from rlcore.checks.facts import gather_facts
 from rlcore.checks.run import announce, check
 from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import CheckpointError, ConfigError, PluginError
-from rlcore.run_folder.env_facts import EnvFacts
+from rlcore.runs.env_facts import EnvFacts
 
 
 def test_a_good_configuration_passes(facts, problems):

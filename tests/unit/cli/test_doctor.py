@@ -7,9 +7,9 @@ import pytest
 from rlcore.cli import doctor
 from rlcore.cli.doctor import BATCHES
 from rlcore.cli.main import main
-from rlcore.numerics import batch_invariance
-from rlcore.numerics.mkl import MKL, local_processor
 from rlcore.plugins.registry import Registry
+from rlcore.rollout import batch_invariance
+from rlcore.utils.mkl import MKL, local_processor
 
 HOLD: tuple[tuple[str, ...], str] = ((), "digest")
 

@@ -15,7 +15,7 @@ from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import RunWarning, WorkerError
 from rlcore.contracts.specs import ComponentSpec
 from rlcore.plugins.registry import Component, load_plugins
-from rlcore.session.assembly import Assembly
+from rlcore.training.assembly import Assembly
 
 COLLECT = ["collect", "env=toy", "cluster.component_placement={env: 0, rollout: 0, actor: 0}"]
 

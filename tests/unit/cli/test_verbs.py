@@ -8,8 +8,8 @@ import pytest
 
 from rlcore.checks import run
 from rlcore.cli.main import main
-from rlcore.evaluation.protocol.rows import protocol_spec
 from rlcore.plugins.registry import load_plugins
+from rlcore.training.protocol.rows import protocol_spec
 
 TOY = [
     *("env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runner.max_epochs=1"),

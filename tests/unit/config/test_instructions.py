@@ -18,7 +18,7 @@ from rlcore.config.compose import compose, load, recipe_of, to_yaml
 from rlcore.config.instructions import resolve, with_instructions
 from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import ConfigError
-from rlcore.run_folder.env_facts import EnvFacts
+from rlcore.runs.env_facts import EnvFacts
 
 TOY = ["env=toy", "model=toy", "algorithm=plain"]
 GIVEN = {

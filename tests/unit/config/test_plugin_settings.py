@@ -14,7 +14,7 @@ from rlcore.contracts.errors import ConfigError, PluginError
 from rlcore.contracts.run import Run
 from rlcore.plugins.entry_points import Installed
 from rlcore.plugins.registry import Registry
-from rlcore.session.callbacks import RunHooks
+from rlcore.training.callbacks import RunHooks
 
 RLCORE_API = (0, 1)
 heard: list[int] = []

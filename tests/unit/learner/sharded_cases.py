@@ -42,7 +42,7 @@ from rlcore.learner.offload import HostCopies
 from rlcore.learner.supervised import SupervisedTrainer
 from rlcore.learner.update import Learner
 from rlcore.rollout.columns import take
-from rlcore.run_folder.learner_state import read_learner, write_learner
+from rlcore.runs.learner_state import read_learner, write_learner
 
 CPU = torch.device("cpu")
 HERE = Path(__file__).parent

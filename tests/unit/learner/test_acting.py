@@ -21,9 +21,9 @@ from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import AlgorithmNeeds, NetworkNeeds, ReplayNeeds
 from rlcore.learner.acting import ActingPolicy, with_acting_networks, without_acting_networks
 from rlcore.learner.update import Learner
-from rlcore.numerics.batch_invariance import random_observation
+from rlcore.rollout.batch_invariance import random_observation
 from rlcore.rollout.decide import decide
-from rlcore.run_folder.acting import NETWORKS, saved_with
+from rlcore.runs.acting import NETWORKS, saved_with
 from rlcore.transport.layout import named_weights
 
 ENV = env_spec(ToyEnvConfig(env_type="toy"))

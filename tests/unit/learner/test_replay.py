@@ -16,8 +16,8 @@ from rlcore.contracts.trajectory import Trajectory
 from rlcore.demonstrations.datasets import SupervisedSamples
 from rlcore.learner.replay import ReplayStore
 from rlcore.rollout.columns import canonical
-from rlcore.run_folder.learner_state import COUNTERS
-from rlcore.run_folder.replay_files import REPLAY, link_segments
+from rlcore.runs.learner_state import COUNTERS
+from rlcore.runs.replay_files import REPLAY, link_segments
 
 ROOM = 10**6
 CPU = torch.device("cpu")

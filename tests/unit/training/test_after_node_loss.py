@@ -12,8 +12,8 @@ from rlcore.config.compose import compose
 from rlcore.config.schema import ActorConfig
 from rlcore.contracts.errors import MicroBatchError, PlacementError, RunWarning, WorkerError
 from rlcore.placement import Inventory, Node
-from rlcore.session.assembly import assemble
 from rlcore.training import after_node_loss, train
+from rlcore.training.assembly import assemble
 from rlcore.workers.backend import load_backend
 
 NODE = Node(cpus=2, name="a", id="1")
@@ -30,7 +30,7 @@ def over_two(monkeypatch: pytest.MonkeyPatch):
             raise PlacementError(f"cluster.num_nodes is {cluster.num_nodes}, but {there[0]} joined")
         return Inventory((NODE,) * there[0], head=address)
 
-    monkeypatch.setattr("rlcore.session.assembly.find_inventory", found)
+    monkeypatch.setattr("rlcore.training.assembly.find_inventory", found)
     monkeypatch.setattr(after_node_loss, "find_inventory", found)
     with socket.socket() as head:
         head.bind(("127.0.0.1", 0))

@@ -10,8 +10,8 @@ from rlcore_testing.toy_env import ToyEnv
 
 from rlcore.config.compose import compose
 from rlcore.demonstrations.safetensors_format import DemonstrationSet
-from rlcore.session.assembly import assemble
 from rlcore.training import collect
+from rlcore.training.assembly import assemble
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local"]
 

@@ -17,10 +17,10 @@ from rlcore.config.recipes import read_mapping
 from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.plugins.registry import load_plugins
-from rlcore.run_folder.checkpoint import load_checkpoint, save_checkpoint
-from rlcore.run_folder.env_facts import EnvFacts
-from rlcore.run_folder.folder import RunFolder
-from rlcore.run_folder.learner_state import write_learner
+from rlcore.runs.checkpoint import load_checkpoint, save_checkpoint
+from rlcore.runs.env_facts import EnvFacts
+from rlcore.runs.folder import RunFolder
+from rlcore.runs.learner_state import write_learner
 from rlcore.training.fixed_keys import check_fixed_keys
 
 LORA = ("model=pi0_tiny", "actor.model.is_lora=true", "actor.model.openpi.train_expert_only=false")

@@ -18,10 +18,9 @@ from rlcore.config.compose import compose
 from rlcore.contracts.errors import EnvError, PolicyError, WorkerError
 from rlcore.contracts.specs import Episode
 from rlcore.demonstrations.safetensors_format import DemonstrationSet
-from rlcore.evaluation import evaluate
-from rlcore.run_folder.env_facts import read_env_facts
-from rlcore.session.assembly import assemble
-from rlcore.training import collect, train
+from rlcore.runs.env_facts import read_env_facts
+from rlcore.training import collect, evaluate, train
+from rlcore.training.assembly import assemble
 from rlcore.workers.checked_env import CheckedEnv
 from rlcore.workers.restarting_env import EnvWarning, RestartingEnv
 

@@ -15,8 +15,8 @@ from rlcore_testing.toy_settings import ToyEnvConfig
 from rlcore.checks.run import check
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import ConfigError
-from rlcore.session.assembly import assemble
 from rlcore.training import train
+from rlcore.training.assembly import assemble
 from rlcore.workers.env_worker import EnvSide, EnvWorker, EnvWorkerSettings
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local"]

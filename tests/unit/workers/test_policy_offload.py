@@ -17,8 +17,8 @@ from rlcore.config.schema import CollectConfig
 from rlcore.contracts.specs import Episode
 from rlcore.learner.update import Learner
 from rlcore.rollout import converse
-from rlcore.session.assembly import Assembly, assemble
 from rlcore.training import train
+from rlcore.training.assembly import Assembly, assemble
 from rlcore.workers.local_group import LocalGroup
 from rlcore.workers.policy_worker import PolicyWorker
 

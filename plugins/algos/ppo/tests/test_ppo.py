@@ -19,7 +19,7 @@ from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.protocols import Evaluation
 from rlcore.contracts.specs import Episode
 from rlcore.learner.update import Learner
-from rlcore.run_folder.metrics import env_metrics, rollout_metrics
+from rlcore.runs.metrics import env_metrics, rollout_metrics
 
 PUBLISHED = {
     *(

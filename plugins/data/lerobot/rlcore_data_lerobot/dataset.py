@@ -22,7 +22,7 @@ from rlcore.demonstrations.frames import FrameReader, LazyFrames
 from rlcore.demonstrations.records import EpisodeRow, check_same_env, no_demonstrations
 from rlcore.demonstrations.split import Demonstrations, split_rows
 from rlcore.files.damaged_files import damaged_error
-from rlcore.run_folder.env_facts import EnvFacts
+from rlcore.runs.env_facts import EnvFacts
 from rlcore_data_lerobot.frames import FrameForm, TableFrames, VideoFrames
 from rlcore_data_lerobot.index import Index
 from rlcore_data_lerobot.mapping import Camera, FeatureMapping, Source

@@ -19,7 +19,7 @@ from rlcore.contracts.errors import ConfigError, choices_message
 from rlcore.contracts.specs import ActionChannel, ActionMeaning, StateChannel
 from rlcore.files.reading import UnreadableError, error_reason, read_yaml
 from rlcore.files.typed import as_type
-from rlcore.run_folder.env_facts import EnvFacts
+from rlcore.runs.env_facts import EnvFacts
 from rlcore_data_lerobot.index import Index
 from rlcore_data_lerobot.layout import FRAME_DTYPES
 

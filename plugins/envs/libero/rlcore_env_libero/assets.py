@@ -17,7 +17,7 @@ from rlcore_simulation.downloads import TRY_OUT, download_command, is_whole
 
 from rlcore.contracts.errors import AssetError
 from rlcore.files import hub
-from rlcore.terminal.text import abbreviate_list
+from rlcore.utils.text import abbreviate_list
 from rlcore_env_libero.installed import ASSETS_PACKAGE, COMMAND, REPAIR, libero_folder
 from rlcore_env_libero.problem import Problem, read_problem, task_file
 

@@ -14,9 +14,9 @@ from rlcore_env_libero.suites import STEPS, SUITES
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose
-from rlcore.evaluation.protocol.rows import rows_of
-from rlcore.results.tables import read_results
 from rlcore.rollout.schedule import evaluation_columns
+from rlcore.runs.tables import read_results
+from rlcore.training.protocol.rows import rows_of
 
 
 def test_columns_are_those_of_published_tables() -> None:

@@ -10,7 +10,7 @@ from rlcore_simulation.settings import each_once, groups_of
 
 from rlcore.contracts.errors import ConfigError, choices_message
 from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
-from rlcore.terminal.text import format_value
+from rlcore.utils.text import format_value
 from rlcore_env_maniskill.experts import CONTROL_MODES, EXPERT_TASKS, planned
 from rlcore_env_maniskill.hub_files import DATA_SET, assets_folder
 from rlcore_env_maniskill.registered import ARMS, facts_of, registered_task

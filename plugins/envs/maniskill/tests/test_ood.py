@@ -11,7 +11,7 @@ import rlcore_env_maniskill.protocol as published
 from rlcore_env_maniskill.tasks import MAIN, SUITES, VARIANTS
 
 from rlcore.cli.main import main
-from rlcore.results.tables import read_results
+from rlcore.runs.tables import read_results
 
 pytestmark = pytest.mark.usefixtures("vulkan")
 

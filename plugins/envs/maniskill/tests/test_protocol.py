@@ -11,7 +11,7 @@ from rlcore_env_maniskill.put_on_plate.variants import VARIANTS
 from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.spec import env_spec
 
-from rlcore.evaluation.protocol.table import protocol_rows
+from rlcore.training.protocol.table import protocol_rows
 
 COLUMNS = ["Training setting (IND)", "Vision", "Semantic", "Execution"]
 TEST, TRAIN = "test", "train"

@@ -16,7 +16,7 @@ from rlcore.cli.main import main
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import AssetError
 from rlcore.contracts.specs import Episode
-from rlcore.session.assembly import assemble
+from rlcore.training.assembly import assemble
 
 TASKS = [BUTTON, DRAWER]
 EPISODES = [Episode(0, 3), Episode(1, 10_003)]

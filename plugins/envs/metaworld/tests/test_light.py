@@ -23,9 +23,9 @@ from rlcore_simulation.requirements import lacking
 from rlcore.checks.run import check
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import AssetError, ConfigError
-from rlcore.evaluation.protocol.rows import rows_of
 from rlcore.rollout.schedule import evaluation_columns
-from rlcore.run_folder.env_facts import EnvFacts
+from rlcore.runs.env_facts import EnvFacts
+from rlcore.training.protocol.rows import rows_of
 
 PACKAGES = {"mujoco": "3.3.0", "numpy": "1.26.4", "packaging": "25.0"}
 

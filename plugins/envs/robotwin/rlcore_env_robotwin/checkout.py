@@ -15,7 +15,7 @@ from pathlib import Path
 from rlcore_simulation.checkout import commit_of
 
 from rlcore.contracts.errors import AssetError
-from rlcore.terminal.text import abbreviate_list
+from rlcore.utils.text import abbreviate_list
 from rlcore_env_robotwin.arguments import randomization
 from rlcore_env_robotwin.settings import RoboTwinConfig
 

@@ -9,7 +9,7 @@ from rlcore_simulation.stand_ins import stand_in
 
 from rlcore.config import schema_tree
 from rlcore.contracts.errors import AssetError, UserError
-from rlcore.terminal.text import format_value
+from rlcore.utils.text import format_value
 from rlcore_env_robotwin.checkout import CLONE, repository, require_assets, require_packages
 from rlcore_env_robotwin.settings import RoboTwinConfig
 from rlcore_env_robotwin.spec import env_spec

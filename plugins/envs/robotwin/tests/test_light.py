@@ -33,8 +33,8 @@ from rlcore.config.instructions import with_instructions
 from rlcore.config.schema import RunConfig
 from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import AssetError, ConfigError, UserError
-from rlcore.evaluation.protocol.rows import rows_of
 from rlcore.plugins.registry import load_plugins
+from rlcore.training.protocol.rows import rows_of
 
 # As RoboTwin's documentation counts them.
 COUNTS = {

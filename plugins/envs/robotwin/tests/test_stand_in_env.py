@@ -25,8 +25,8 @@ from rlcore_testing import EnvConformance
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import AssetError
 from rlcore.contracts.specs import Episode
-from rlcore.session.assembly import assemble
 from rlcore.training import train
+from rlcore.training.assembly import assemble
 
 # Making the environment takes a while, once.
 pytestmark = pytest.mark.timeout(1800)

@@ -19,7 +19,7 @@ import numpy as np
 from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.files.atomic import write_text
 from rlcore.files.damaged_files import damaged_on, read_mapping
-from rlcore.run_folder.env_facts import EnvFacts, read_env_facts, total_size
+from rlcore.runs.env_facts import EnvFacts, read_env_facts, total_size
 from rlcore_model_openpi.data_configs import data_config
 from rlcore_model_openpi.files import variants
 from rlcore_model_openpi.lerobot import AFTER, BEFORE

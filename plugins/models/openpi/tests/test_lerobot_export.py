@@ -22,7 +22,7 @@ from safetensors.torch import load_file
 
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.rng import RowKeys
-from rlcore.run_folder.env_facts import write_env_facts
+from rlcore.runs.env_facts import write_env_facts
 
 KEYS = RowKeys(tuple((1, row) for row in range(3)))
 NORMALIZER = "policy_preprocessor_step_{}_normalizer_processor.safetensors"

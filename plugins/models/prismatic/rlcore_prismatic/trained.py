@@ -12,7 +12,7 @@ from typing import Any
 from rlcore.config.warning import warn
 from rlcore.contracts.errors import CheckpointError
 from rlcore.files.damaged_files import read_mapping
-from rlcore.terminal.text import format_value
+from rlcore.utils.text import format_value
 from rlcore_prismatic.config_files import RLCORE
 from rlcore_prismatic.folders import Folders
 from rlcore_prismatic.settings import PrismaticModelConfig

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rlcore.contracts.errors import CheckpointError
 from rlcore.files.safetensors_header import TensorHeader, read_headers
-from rlcore.terminal.text import abbreviate_list
+from rlcore.utils.text import abbreviate_list
 
 __all__ = ["FLOATS", "TensorHeader", "check_fit", "count", "read_headers"]
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from rlcore.contracts.errors import CheckpointError
 from rlcore.files.damaged_files import damaged_error, read_mapping
-from rlcore.terminal.text import abbreviate_list
+from rlcore.utils.text import abbreviate_list
 from rlcore_weights.headers import TensorHeader, read_headers
 from rlcore_weights.torch_files import place_of_weights, read_pickled_headers, resave
 

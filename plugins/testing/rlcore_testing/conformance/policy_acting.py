@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from rlcore.contracts.protocols import Observation, PolicyOutput, take_rows
-from rlcore.numerics.batch_invariance import check_kernels
+from rlcore.rollout.batch_invariance import check_kernels
 from rlcore.validation.policy import checked_evaluation, checked_inputs, checked_output
 from rlcore_testing.conformance.base import require_equal, skip_unless
 from rlcore_testing.conformance.policy_subject import (

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlcore.terminal.text import abbreviate_list
+from rlcore.utils.text import abbreviate_list
 from rlcore.validation.faults import array_fault
 from rlcore.validation.policy import checked_groups
 from rlcore_testing.conformance.base import require_equal, require_valid, skip_unless

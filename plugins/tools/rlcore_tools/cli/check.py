@@ -22,7 +22,7 @@ from rlcore.contracts.errors import ConfigError, choices_message
 from rlcore.contracts.specs import KINDS, ComponentSpec
 from rlcore.plugins.entry_points import installed
 from rlcore.plugins.registry import Component, Registry, load_plugins
-from rlcore.terminal.console import Canvas
+from rlcore.utils.console import Canvas
 from rlcore_tools.check.check_log import note
 from rlcore_tools.check.configuration import component_of, preset_findings, settings_findings
 from rlcore_tools.check.targets import (

@@ -25,7 +25,7 @@ def main(arguments: Sequence[str]) -> int:
         UserError: a folder holds no run or a damaged one, or the file can't be written.
     """
     options = _parser().parse_args(arguments)
-    from rlcore.run_folder.folder import RunFolder, runs_in
+    from rlcore.runs.folder import RunFolder, runs_in
     from rlcore_tools.report import compare_metrics, write_comparison, write_report, write_sweep
     from rlcore_tools.runs.folders import row_of, runs_below
     from rlcore_tools.runs.settings import over_seeds

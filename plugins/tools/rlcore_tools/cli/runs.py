@@ -64,7 +64,7 @@ def _ls(arguments: Sequence[str]) -> int:
 def _show(arguments: Sequence[str]) -> int:
     """Describe one run."""
     options = _parse(_run_parser("show", "what became of a run", 1), arguments)
-    from rlcore.run_folder.folder import RunFolder
+    from rlcore.runs.folder import RunFolder
     from rlcore_tools.runs.description import lines_of, values_of
 
     folder = RunFolder.open(options.runs[0]).path
@@ -77,7 +77,7 @@ def _show(arguments: Sequence[str]) -> int:
 def _diff(arguments: Sequence[str]) -> int:
     """Compare two runs."""
     options = _parse(_run_parser("diff", "what differs between two runs", 2), arguments)
-    from rlcore.run_folder.folder import RunFolder
+    from rlcore.runs.folder import RunFolder
     from rlcore_tools.runs.comparison import comparison_of, lines_of
 
     comparison = comparison_of(*(RunFolder.open(run).path for run in options.runs))

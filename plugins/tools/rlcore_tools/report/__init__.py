@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rlcore.contracts.errors import ConfigError, RunWarning
 from rlcore.files.atomic import write_text
-from rlcore.run_folder.folder import RunFolder
+from rlcore.runs.folder import RunFolder
 from rlcore_tools.report.page import comparison_page, run_page
 from rlcore_tools.report.sameness import first_difference
 from rlcore_tools.report.sweep import sweep_page

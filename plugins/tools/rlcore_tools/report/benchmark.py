@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rlcore.contracts.specs import Published
 from rlcore.files.damaged_files import damaged_on, read_mapping
-from rlcore.results.tables import SuccessRow
+from rlcore.runs.tables import SuccessRow
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from urllib.parse import quote
 
-from rlcore.results.tables import EpisodeResult, comparable
+from rlcore.runs.tables import EpisodeResult, comparable
 from rlcore_tools.runs.record import RunRecord
 
 EMBEDDED_BYTES = 7_000_000  # total size of the videos in a page; 9.3 MB as base64

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate, islice, pairwise
 from statistics import fmean
 
-from rlcore.results.tables import EpisodeResult, comparable
+from rlcore.runs.tables import EpisodeResult, comparable
 from rlcore_tools.report.chart import Point
 from rlcore_tools.report.figures import gain, training_interval
 from rlcore_tools.runs.record import SUCCESS, RunRecord

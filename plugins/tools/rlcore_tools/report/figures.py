@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
-from rlcore.results.statistics import (
+from rlcore.runs.statistics import (
     Difference,
     Interval,
     SuccessRate,
@@ -15,7 +15,7 @@ from rlcore.results.statistics import (
     success_rate,
     wilson,
 )
-from rlcore.results.tables import EpisodeResult, comparable, success_by_start, success_rows
+from rlcore.runs.tables import EpisodeResult, comparable, success_by_start, success_rows
 
 ALL_EPISODES = "all episodes"
 
@@ -107,7 +107,7 @@ def means(
     after: Sequence[EpisodeResult] | None,
     groups: Mapping[str, Sequence[str]],
 ) -> list[Mean]:
-    """Return the unweighted averages of :func:`rlcore.results.tables.success_rows`."""
+    """Return the unweighted averages of :func:`rlcore.runs.tables.success_rows`."""
     first, last = (
         {row.label: row.rate for row in rows if row.kind == "average"}
         for rows in (success_rows(side, groups) if side else [] for side in (before, after))

@@ -14,8 +14,8 @@ from rlcore.api import protocol_difference
 from rlcore.config.differences import differences
 from rlcore.config.schema_tree import find
 from rlcore.contracts.episodes import mean_infos
-from rlcore.results.tables import failures, success_rows
-from rlcore.terminal.text import format_duration, format_ranges, format_value
+from rlcore.runs.tables import failures, success_rows
+from rlcore.utils.text import format_duration, format_ranges, format_value
 from rlcore_tools.failures import commands, has_policy
 from rlcore_tools.report.benchmark import read_benchmarks
 from rlcore_tools.report.clips import Shelf, link

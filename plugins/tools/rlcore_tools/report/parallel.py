@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from markupsafe import Markup
 
-from rlcore.terminal.text import format_value
+from rlcore.utils.text import format_value
 from rlcore_tools.report.chart import drawn, number, put_line, put_text, ticks
 
 # margins in units of the view box

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from rlcore.results.tables import success_rows
+from rlcore.runs.tables import success_rows
 from rlcore_tools.metric_names import metric_names
 from rlcore_tools.report.chart import Point, Series, chart, interval_bars, number
 from rlcore_tools.report.curves import Curve, evaluations_by_update

@@ -8,9 +8,9 @@ from typing import Any
 
 from rlcore.api import protocol_difference
 from rlcore.config.differences import differences
-from rlcore.results.statistics import paired_difference
-from rlcore.results.tables import comparable, success_by_start
-from rlcore.terminal.text import format_value
+from rlcore.runs.statistics import paired_difference
+from rlcore.runs.tables import comparable, success_by_start
+from rlcore.utils.text import format_value
 from rlcore_tools.runs.folders import row_of
 from rlcore_tools.runs.record import RunRecord, Values
 from rlcore_tools.runs.table import aligned, difference, rate

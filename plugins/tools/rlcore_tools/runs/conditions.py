@@ -13,7 +13,7 @@ from typing import Any
 
 from rlcore.config.schema_tree import find, leaves
 from rlcore.contracts.errors import ConfigError, choices_message
-from rlcore.terminal.text import format_value
+from rlcore.utils.text import format_value
 from rlcore_tools.runs.row import COLUMNS, Row
 
 _CONDITION = re.compile(r"\s*([^\s=!<>]+)\s*(!=|>=|<=|==|=|>|<)\s*(.*?)\s*", re.DOTALL)

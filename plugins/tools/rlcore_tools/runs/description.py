@@ -9,7 +9,7 @@ from typing import Any
 from rlcore.config.differences import differences
 from rlcore.config.schema_tree import find
 from rlcore.contracts.errors import UserError
-from rlcore.terminal.text import abbreviate_list, format_duration, format_value
+from rlcore.utils.text import abbreviate_list, format_duration, format_value
 from rlcore_tools.runs.folders import row_of
 from rlcore_tools.runs.row import Row
 from rlcore_tools.runs.table import difference, note, progress, rate

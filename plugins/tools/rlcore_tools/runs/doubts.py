@@ -11,13 +11,13 @@ from typing import Any
 
 from rlcore.config.schema_tree import find
 from rlcore.files.damaged_files import read_json
-from rlcore.results.statistics import success_rate
-from rlcore.results.summary import DIGITS
-from rlcore.results.tables import EpisodeResult, comparable, success_by_start
-from rlcore.run_folder.folder import RunFolder
-from rlcore.run_folder.history import read_history
-from rlcore.run_folder.sft_record import HISTORIES, unlike_log
-from rlcore.run_folder.state import STATE, dependencies, read_facts
+from rlcore.runs.folder import RunFolder
+from rlcore.runs.history import read_history
+from rlcore.runs.sft_record import HISTORIES, unlike_log
+from rlcore.runs.state import STATE, dependencies, read_facts
+from rlcore.runs.statistics import success_rate
+from rlcore.runs.summary import DIGITS
+from rlcore.runs.tables import EpisodeResult, comparable, success_by_start
 
 Values = Mapping[str, Any]
 Evaluations = Mapping[str, Sequence[EpisodeResult]]

@@ -11,7 +11,7 @@ from pathlib import Path
 from rlcore.contracts.errors import CheckpointError
 from rlcore.files.damaged_files import read_mapping
 from rlcore.files.reading import error_reason
-from rlcore.run_folder.folder import RunFolder
+from rlcore.runs.folder import RunFolder
 from rlcore_tools.runs.record import RunRecord, Values
 from rlcore_tools.runs.row import Row, read_row
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from rlcore.terminal.text import format_value
+from rlcore.utils.text import format_value
 from rlcore_tools.runs.ranking import Ranked
 from rlcore_tools.text import rounded
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from rlcore.api import protocol_difference
 from rlcore.contracts.errors import UserError
-from rlcore.results.statistics import Difference, Passes, SuccessRate
-from rlcore.results.tables import success_by_start
+from rlcore.runs.statistics import Difference, Passes, SuccessRate
+from rlcore.runs.tables import success_by_start
 from rlcore_tools.runs.record import Values
 from rlcore_tools.runs.row import Row
 from rlcore_tools.runs.seeds import Seeds, difference_over_seeds, rate_over_seeds

@@ -16,9 +16,9 @@ from rlcore.api import Evaluation, SavedRun, protocol_difference
 from rlcore.files.damaged_files import damaged_error, damaged_on
 from rlcore.files.reading import check_yaml, read_json, read_text, read_yaml
 from rlcore.files.symlinks import leaves_folder, require_inside
-from rlcore.results.parquet import read_note
-from rlcore.results.tables import EpisodeResult, comparable, read_results
-from rlcore.run_folder.folder import RunFolder
+from rlcore.runs.folder import RunFolder
+from rlcore.runs.parquet import read_note
+from rlcore.runs.tables import EpisodeResult, comparable, read_results
 from rlcore_tools.run_paths import clip, last_evaluation
 from rlcore_tools.runs.doubts import doubts_of
 

@@ -17,7 +17,7 @@ from rlcore.contracts.errors import CheckpointError, UserError
 from rlcore.files.damaged_files import damaged_error, read_mapping
 from rlcore.files.reading import read_text
 from rlcore.files.symlinks import require_inside
-from rlcore.run_folder.folder import RunFolder
+from rlcore.runs.folder import RunFolder
 from rlcore_tools.runs.record import SUCCESS, RunRecord, Values
 
 State = Literal["running", "finished", "interrupted", "failed", "unreadable"]

@@ -15,7 +15,7 @@ Var^2 / (Var_starts^2 / (n - 1) + Var_seeds^2 / (k - 1)), so that few seeds give
 interval of a rate p is the Wilson interval for the effective number of episodes p (1 - p) / Var,
 with the quantile of Student's t. The interval of a difference combines those of the two rates by
 Newcombe's method 10, with the correlation of the two settings' means over the same starts. With one
-seed the intervals are those of a run (:mod:`rlcore.results.statistics`), which don't include the
+seed the intervals are those of a run (:mod:`rlcore.runs.statistics`), which don't include the
 variation between seeds.
 
 Standard library only.
@@ -29,7 +29,7 @@ from functools import cached_property
 from math import cos, expm1, pi, sin, sqrt
 from statistics import NormalDist, fmean, variance
 
-from rlcore.results.statistics import (
+from rlcore.runs.statistics import (
     Difference,
     Passes,
     SuccessRate,

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 
-from rlcore.terminal.text import format_duration, format_value
+from rlcore.utils.text import format_duration, format_value
 from rlcore_tools.runs.record import Values
 from rlcore_tools.runs.row import Row
 from rlcore_tools.text import cut, one_line

@@ -1,0 +1,1 @@
+"""The files of a run: configuration, manifest, metrics, checkpoints, results of episodes."""

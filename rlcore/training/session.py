@@ -1,0 +1,351 @@
+"""Open and close the live objects of a run: folder, workers, trackers and progress."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from rlcore.checks.held_out import HELD_OUT, starts_in_words
+from rlcore.config.component_specs import algorithm_needs
+from rlcore.config.compose import recipe_of, to_yaml
+from rlcore.config.schema import RunConfig
+from rlcore.contracts.errors import UserError
+from rlcore.contracts.run import Run, Steering, Totals
+from rlcore.contracts.specs import OtherInterpreter
+from rlcore.plugins.registry import Registry, load_plugins
+from rlcore.rollout.schedule import evaluation_columns
+from rlcore.runs import attempts
+from rlcore.runs.env_facts import EnvFacts
+from rlcore.runs.folder import CONFIG, RECIPE, RunFolder
+from rlcore.runs.manifest import (
+    build_manifest,
+    changes,
+    code,
+    earlier_versions,
+    manifest_text,
+    write_manifest,
+)
+from rlcore.runs.protocol_record import EvaluationProtocol, settings_of
+from rlcore.runs.trackers import Trackers, open_trackers
+from rlcore.training.assembly import Assembly
+from rlcore.training.callbacks import RunHooks
+from rlcore.training.progress import Clock, Progress
+from rlcore.training.trained_on import learned_before
+from rlcore.utils.kernels import KEY as KERNELS_KEY
+from rlcore.utils.kernels import RecordedKernels, manifest_entry, read_kernels, warnings_for
+from rlcore.workers.backend import load_backend, make_group
+from rlcore.workers.group import WorkerGroup
+
+DETERMINISTIC, STOCHASTIC = "deterministic", "stochastic"
+
+
+@dataclass
+class Session:
+    """The live objects and counters of a run.
+
+    Attributes:
+        assembly: configuration, specs and the workers to start.
+        folder: the run folder.
+        attempt: folder of this session's entry in the run's history, see
+            :mod:`rlcore.runs.attempts`.
+        group: the started workers.
+        trackers: receivers of metrics.
+        progress: output for the user.
+        clock: wall-clock time per phase.
+        hooks: caller of the plugins' run hooks.
+        manifest: contents of `manifest.json`.
+        interpreters: Python interpreters of simulators that do not run in rlcore's own.
+        update: number of policy updates done.
+        totals: env steps and episodes of training.
+        steering: values that plugins have set.
+        successes: success rates since the last regular checkpoint, of each update's episodes or of
+            the evaluations on validation starts; their mean decides which checkpoint is the best.
+        best: the highest such mean so far, None before the first.
+        latest: name of the last checkpoint, None before the first.
+        due: whether a regular checkpoint is due after the last update, stopped or not.
+        warned: warnings of the learner that were already shown.
+    """
+
+    assembly: Assembly
+    folder: RunFolder
+    attempt: Path
+    group: WorkerGroup
+    trackers: Trackers
+    progress: Progress
+    clock: Clock
+    hooks: RunHooks
+    manifest: dict[str, Any]
+    interpreters: Sequence[OtherInterpreter]
+    update: int = 0
+    totals: Totals = field(default_factory=Totals)
+    steering: Steering = field(default_factory=Steering)
+    successes: list[float] = field(default_factory=list)
+    best: float | None = None
+    latest: str | None = None
+    due: bool = False
+    warned: set[str] = field(default_factory=set)
+
+    @property
+    def config(self) -> RunConfig:
+        """The configuration of the run."""
+        return self.assembly.config
+
+    @property
+    def run(self) -> Run:
+        """The run, as it is passed to hooks."""
+        return Run(
+            config=self.config,
+            folder=self.folder.path,
+            tasks=self.assembly.env_specs["train"].tasks,
+            update=self.update,
+            totals=self.totals,
+            steering=self.steering,
+            say=self.progress.line,
+        )
+
+    def note_rendering(self, side: str, settings: Mapping[str, str | int | float | bool]) -> None:
+        """Record a side's actual render settings in the manifest.
+
+        Only running simulators know the settings that depend on their machine.
+
+        Args:
+            side: name of the side.
+            settings: settings that its simulators reported.
+        """
+        known = self.manifest["render_settings"][side]
+        if not known.items() >= settings.items():
+            known |= settings
+            self._write_manifest()
+
+    def report_recovered(self, incidents: Sequence[str]) -> None:
+        """Print a line for each worker failure that was recovered from.
+
+        Restarted simulators may run other versions, so the manifest's versions are updated.
+        """
+        for incident in incidents:
+            self.progress.line(f"recovered: {incident}")
+        if incidents:
+            self._look_again()
+
+    def _look_again(self) -> None:
+        """Look up the simulators' versions again, report changes and update the manifest."""
+        then = earlier_versions(self.folder.manifest)
+        self.interpreters = self.assembly.interpreters()
+        self.assembly = self.assembly.with_simulators(self.interpreters)
+        now = _manifest(self.assembly, None, self.interpreters)
+        self.manifest |= {name: now[name] for name in ("versions", "packages", "interpreters")}
+        self.tell_upgraded(then)
+        self._write_manifest()
+
+    def tell_upgraded(self, then: Mapping[str, str]) -> None:
+        """Report versions that changed since the run was last started.
+
+        Args:
+            then: versions at that start, by package; empty for a new run.
+        """
+        now = {"python": self.manifest["python"], **self.manifest["versions"]}
+        changed = changes(then, now) if then else []
+        if changed:
+            self.progress.line(
+                f"other versions than before: {', '.join(changed)}; episodes may come out "
+                "otherwise from here on"
+            )
+
+    def record_batch_invariance(self, before: RecordedKernels | None) -> None:
+        """Check the workers' batch invariance, record it with their kernels and print warnings.
+
+        Args:
+            before: kernels that an earlier attempt, or the run to reproduce, recorded, if any.
+        """
+        batch = self.config.rollout.forward_batch
+        kernels = self.group.kernels
+        seen = self.group.batch_invariance(batch)
+        self.manifest[KERNELS_KEY] = manifest_entry(kernels, seen)
+        self._write_manifest()
+        for line in warnings_for(kernels, seen, batch, before):
+            self.progress.line(line)
+
+    def _write_manifest(self) -> None:
+        """Write the manifest to the run folder and to the attempt's folder."""
+        for folder in (self.folder.path, self.attempt):
+            write_manifest(folder / self.folder.manifest.name, self.manifest)
+
+
+@contextlib.contextmanager
+def open_session(
+    assembly: Assembly,
+    *,
+    with_policy: bool = True,
+    folder: RunFolder | None = None,
+    at: str | None = None,
+    holds: contextlib.ExitStack | None = None,
+    like: RunFolder | None = None,
+) -> Iterator[Session]:
+    """Create the run folder, start the workers, and stop them when the context ends.
+
+    Args:
+        assembly: the checked parts of the run.
+        with_policy: whether workers with a policy are started; false: env workers alone.
+        folder: folder of the run to resume, locked by the caller; None creates a new one.
+        at: name of the checkpoint to resume from.
+        holds: stack that holds the lock of a new folder; None releases it with the session.
+        like: folder of the run whose decisions are to be reproduced; None: `folder`, if given.
+
+    Raises:
+        UserError: the folder or a tracker can't be used, or a worker can't start. A run that was to
+            be resumed is unchanged.
+    """
+    registry, config = load_plugins(), assembly.config
+    if not with_policy:
+        assembly = replace(assembly, worker_specs=assembly.worker_specs.without_policy())
+    assembly = replace(assembly, trained_starts=learned_before(config, folder))
+    interpreters = assembly.interpreters()
+    assembly = assembly.with_simulators(interpreters)
+    earlier = like or folder
+    before = None if earlier is None else read_kernels(earlier.manifest)
+    then = {} if folder is None else earlier_versions(folder.manifest)
+    worker_specs = replace(
+        assembly.worker_specs, resumed_kernels=None if before is None else before.kernels
+    )
+    runs = Path(config.runner.logger.log_path) if folder is None else folder.path.parent
+    load_backend(config.cluster).check_nodes(config, worker_specs, runs)
+    manifest = _manifest(assembly, at, interpreters)
+    logger, clock = config.runner.logger, Clock()
+    with contextlib.ExitStack() as own:
+        papers = _run_files(config, registry)
+        if folder is None:
+            folder = RunFolder.create(logger.log_path, logger.experiment_name)
+            try:
+                (holds or own).enter_context(folder.locked(logger.require_lock))
+            except UserError:
+                with contextlib.suppress(OSError):
+                    folder.path.rmdir()
+                raise
+            folder.write_config(papers[CONFIG])  # the folder is still empty
+        progress = own.enter_context(Progress(verbose=config.runner.logger.verbose))
+        trackers = own.enter_context(
+            open_trackers(logger, folder, registry, config.cluster.timeouts.tracker)
+        )
+        group = own.enter_context(make_group(worker_specs))
+        progress.line(f"run folder: {folder.path}")
+        with clock.measure("start"), progress.phase("start workers"):
+            group.start()
+        manifest["weight_sync"] = group.weight_sync()
+        entered = {**papers, folder.manifest.name: manifest_text(manifest)}
+        session = Session(
+            assembly,
+            folder,
+            attempts.enter(folder.path, entered),
+            group,
+            trackers,
+            progress,
+            clock,
+            RunHooks(registry.manager, config.cluster.timeouts.hook, config.plugins),
+            manifest,
+            interpreters,
+        )
+        own.enter_context(attempts.ending(session.attempt))
+        session.record_batch_invariance(before)
+        session.tell_upgraded(then)
+        yield session
+
+
+def caveat(assembly: Assembly, side: str = "eval") -> str:
+    """Return the caveat about results measured on a side; empty if there is none.
+
+    It consists of the env's own caveat and, where they apply, the kind of starts that are evaluated
+    (unless they are held-out ones) and how the algorithm's decisions start from noise.
+
+    Args:
+        assembly: the parts of the run.
+        side: name of the side.
+    """
+    said = [assembly.env_specs[side].caveat]
+    if side == "eval":
+        words = starts_in_words(assembly.config, assembly.env_specs, assembly.trained_starts)
+        said.append(f"evaluated on {words}" if words != HELD_OUT else "")
+    name = assembly.config.algorithm.name
+    if name and algorithm_needs(assembly.config, load_plugins()).noise:
+        said.append(
+            f"decisions start from keyed normal noise before {name} "
+            "has learned, afterwards from the noise it decides, without exploration"
+        )
+    return "; ".join(filter(None, said))
+
+
+def _run_files(config: RunConfig, registry: Registry) -> dict[str, str]:
+    """Return the texts of the run's configuration and of its recipe today, by file name."""
+    papers = {CONFIG: to_yaml(config)}
+    # a recipe may no longer compose where a run is evaluated on another machine; then skip it
+    with contextlib.suppress(UserError):
+        recipe = recipe_of(config, registry)
+        if recipe is not None:
+            papers[RECIPE] = to_yaml(recipe)
+    return papers
+
+
+def _manifest(
+    assembly: Assembly, at: str | None, interpreters: Sequence[OtherInterpreter]
+) -> dict[str, Any]:
+    """Return the manifest of a session.
+
+    Args:
+        assembly: the parts of the run.
+        at: name of the checkpoint that is resumed, if any.
+        interpreters: interpreters of simulators that do not run in rlcore's own.
+    """
+    specs = assembly.env_specs
+    return build_manifest(
+        seeds={"root": assembly.config.runner.seed},
+        device=assembly.device,
+        protocol=protocol(assembly),
+        specs=specs,
+        code=code(interpreters, assembly.active_specs),
+        caveats={side: said for side in specs if (said := caveat(assembly, side))},
+        evaluated_on=starts_in_words(assembly.config, specs, assembly.trained_starts),
+        went_on_from=at,
+        interpreters=interpreters,
+    )
+
+
+def protocol(assembly: Assembly) -> EvaluationProtocol:
+    """Return the fixed protocol of this run's evaluations."""
+    spec, config = assembly.env_specs["eval"], assembly.config
+    trials: dict[str, list[int]] = {task: [] for task in spec.tasks}
+    for column in evaluation_columns(spec, config.env.eval):
+        trials[spec.tasks[column.episodes[0].task]].append(column.episodes[0].trial)
+    return EvaluationProtocol(
+        env=spec.name,
+        trials=trials,
+        max_episode_steps=spec.max_episode_steps,
+        num_action_chunks=assembly.policy_spec.num_action_chunks,
+        sampling=sampling(config),
+        settings=settings_of(asdict(config.env.eval)),
+        facts=asdict(EnvFacts.from_spec(spec)),
+        said={
+            **dict(zip(spec.tasks, spec.instructions, strict=True)),
+            "": spec.episode_instructions,
+        },
+        caveat=spec.caveat,
+        simulator=assembly.simulator_versions.get("eval", {}),
+    )
+
+
+def made_with(assembly: Assembly) -> dict[str, Any]:
+    """Return how an evaluation is made, for its result file: its protocol and model settings."""
+    return {
+        "protocol": protocol(assembly).values,
+        "policy": json.loads(json.dumps(asdict(assembly.config.actor.model))),
+    }
+
+
+def sampling(config: RunConfig) -> str:
+    """Return a description of how actions are sampled in evaluations."""
+    if config.rollout.eval_deterministic:
+        return DETERMINISTIC
+    temperature = config.rollout.eval_temperature
+    return STOCHASTIC if temperature is None else f"{STOCHASTIC}, temperature {temperature:g}"

@@ -1,0 +1,159 @@
+"""Repeat an evaluation that is stored with a checkpoint or was made by `rlcore eval`, and compare
+it episode by episode."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlcore.contracts.errors import CheckpointError, VerificationError
+from rlcore.files.damaged_files import damaged_error, damaged_on, read_mapping
+from rlcore.runs.folder import RunFolder
+from rlcore.runs.manifest import changes
+from rlcore.runs.protocol_record import describe_difference
+from rlcore.runs.tables import EpisodeResult, read_results
+from rlcore.training.assembly import Assembly
+from rlcore.training.evaluate import conclude, evaluate
+from rlcore.training.evaluation_record import EPISODES, PROTOCOL, rules_of, versions_of
+from rlcore.training.session import open_session, protocol
+
+MADE = "eval.parquet"
+"""File of the episodes of `rlcore eval`, in the folder of evaluations."""
+
+
+@dataclass(frozen=True)
+class StoredEvaluation:
+    """A stored evaluation that is to be reproduced.
+
+    Attributes:
+        file: table of its episodes.
+        rules: what must be equal, by the names of
+            :func:`rlcore.training.evaluation_record.rules_of`.
+        protocol_file: file that holds `rules` and `versions`.
+        versions: versions that it was made with.
+        run: run that it belongs to.
+    """
+
+    file: Path
+    rules: Mapping[str, Any]
+    protocol_file: Path
+    versions: Mapping[str, str]
+    run: RunFolder
+
+
+def run(assembly: Assembly, named: Path) -> list[EpisodeResult]:
+    """`rlcore eval RUN --verify`: repeat a stored evaluation under the same protocol.
+
+    Args:
+        named: folder of a run, or of one of its checkpoints.
+
+    Returns:
+        the results of all episodes, equal to the stored ones.
+
+    Raises:
+        CheckpointError: no evaluation is stored there, or its files are damaged or incomplete.
+        VerificationError: the protocol, seed or render settings differ, or results of episodes do.
+    """
+    stored = of_evaluation(named)
+    if stored is None:
+        policy = assembly.config.actor.model.model_path
+        assert policy is not None  # as `rlcore eval RUN` set it
+        stored = _of_checkpoint(Path(policy).parent)
+    before = read_results(stored.file)
+    with open_session(assembly, like=stored.run) as session:
+        now = json.loads(json.dumps(rules_of(session)))
+        for key, value in stored.rules.items():
+            if now[key] != value:
+                raise VerificationError(
+                    f"{key} differs from what {stored.protocol_file} holds, there and here: "
+                    f"{describe_difference({key: value}, {key: now[key]})}",
+                    hint="verify without overrides, on a machine that renders the same",
+                )
+        _require_all(stored.file, before, protocol(session.assembly).trials)
+        results = evaluate(session, "verify")
+        conclude(session, {"after": results})
+        _compare(before, results, stored.versions, versions_of(session))
+        session.progress.line(f"verified: all {len(before)} episodes came out as before")
+    return results
+
+
+def of_evaluation(named: Path) -> StoredEvaluation | None:
+    """Return the evaluation that `rlcore eval` made in a folder; None for a run with checkpoints,
+    or a folder without such an evaluation.
+
+    Raises:
+        CheckpointError: its manifest is damaged.
+    """
+    run = RunFolder.containing(named)
+    file = run.evaluations / MADE
+    if run.checkpoints.exists() or not file.is_file():
+        return None
+    manifest = read_mapping(run.manifest)
+    with damaged_on(run.manifest):
+        rules = {"protocol": manifest["evaluation_protocol"], "seed": manifest["seeds"]["root"]}
+        return StoredEvaluation(file, rules, run.manifest, dict(manifest["versions"]), run)
+
+
+def _require_all(
+    path: Path, stored: Sequence[EpisodeResult], trials: Mapping[str, Sequence[int]]
+) -> None:
+    """Raise CheckpointError unless the file has each episode of a protocol once, and no other.
+
+    Args:
+        path: file of the episodes, for the message.
+        stored: episodes in that file.
+        trials: trials of the protocol, by task.
+    """
+    played = Counter((row.task, row.trial) for row in stored)
+    asked = Counter((task, trial) for task, numbers in trials.items() for trial in numbers)
+    if played != asked:
+        task, trial = min((played - asked) + (asked - played))
+        raise damaged_error(
+            path,
+            f"it holds {len(stored)} episodes where its protocol has {asked.total()}: {task} trial "
+            f"{trial} is there {played[task, trial]} times instead of {asked[task, trial]}",
+        )
+
+
+def _compare(
+    stored: Sequence[EpisodeResult],
+    results: Sequence[EpisodeResult],
+    then: Mapping[str, str],
+    now: Mapping[str, str],
+) -> None:
+    before = {_address(row): row for row in stored}
+    other = [row for row in results if row != before[_address(row)]]
+    if not other:
+        return
+    flips = sum(row.success != before[_address(row)].success for row in other)
+    changed = ", ".join(changes(then, now)) or "none; another CPU, driver or server?"
+    raise VerificationError(
+        f"{len(other)} of {len(stored)} episodes came out differently, in {flips} of them success "
+        f"changed, e.g. {other[0].task} trial {other[0].trial}",
+        hint=f"versions that changed: {changed}",
+    )
+
+
+def _address(row: EpisodeResult) -> tuple[str, int, int]:
+    return row.task, row.trial, row.replica
+
+
+def _of_checkpoint(folder: Path) -> StoredEvaluation:
+    protocol_file = folder / PROTOCOL
+    if not protocol_file.is_file():
+        raise CheckpointError(
+            f"no evaluation was kept with {folder}",
+            hint="a finished run keeps one with its last checkpoint; rlcore eval makes a new one",
+        )
+    facts = read_mapping(protocol_file)
+    versions = facts.get("versions")
+    if not isinstance(versions, dict):
+        raise damaged_error(protocol_file, "it does not say with which versions it was made")
+    rules = {key: facts.get(key) for key in ("protocol", "seed", "render_settings")}
+    return StoredEvaluation(
+        folder / EPISODES, rules, protocol_file, versions, RunFolder.containing(folder)
+    )

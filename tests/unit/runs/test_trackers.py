@@ -1,0 +1,255 @@
+"""Metrics reach the log and the trackers, under both names, whatever a tracker does."""
+
+import json
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from rlcore.config.schema import LoggerConfig
+from rlcore.contracts.errors import PluginError
+from rlcore.plugins.registry import Registry
+from rlcore.runs import tracker_thread
+from rlcore.runs.folder import RunFolder
+from rlcore.runs.trackers import (
+    LostFileWarning,
+    MetricsLog,
+    Trackers,
+    open_trackers,
+    read_metrics,
+)
+
+
+class Recorder:
+    """A tracker that remembers, and fails at a given step."""
+
+    def __init__(self, fail_at=None, fail=None):
+        self.seen, self.closed, self.failed = [], False, False
+        self._fail_at, self._fail = fail_at, fail
+
+    def log(self, metrics, step):
+        if step == self._fail_at:
+            self.failed = True
+            self._fail()
+        self.seen.append((step, dict(metrics)))
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return RunFolder.create(tmp_path, "run")
+
+
+def config(*names):
+    return LoggerConfig(logger_backends=list(names), project_name="project")
+
+
+def test_log_is_valid_json_whatever_the_numbers(tmp_path):
+    log = MetricsLog(tmp_path / "metrics.jsonl")
+    log.log({"a": 1.5, "b": float("nan"), "c": float("inf"), "d": 3}, step=4)
+    # flushed: readable before the log is closed
+    line = json.loads((tmp_path / "metrics.jsonl").read_text(), parse_constant=pytest.fail)
+    assert {key: line[key] for key in "abcd"} == {"a": 1.5, "b": None, "c": None, "d": 3.0}
+    assert line["step"] == 4
+    assert line["time"] > 1.7e9
+    log.close()
+
+
+def test_log_goes_on_and_survives_a_cut_line(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    for step in (1, 2):
+        log = MetricsLog(path)
+        log.log({"a": step}, step)
+        log.close()
+    with path.open("a") as file:
+        file.write('{"step": 3, "a"')
+    assert [line["a"] for line in read_metrics(path)] == [1.0, 2.0]
+
+
+def test_a_whole_number_of_any_length_is_no_metric(folder):
+    folder.metrics.write_text(f'{{"step": 1, "a": 1{"0" * 400}}}\n')
+    with pytest.raises(ValueError, match="line 1: a must be a number or null"):
+        read_metrics(folder.metrics)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_log_that_is_taken_away_is_put_back(tmp_path, replaced):
+    path = tmp_path / "metrics.jsonl"
+    log = MetricsLog(path)
+    log.log({"a": 1}, 1)
+    path.unlink()
+    if replaced:  # as editors save
+        path.write_text("{}\n")
+    log.log({"a": 2}, 2)
+    with pytest.warns(LostFileWarning, match="was removed or replaced"):
+        log.sync()
+    log.log({"a": 3}, 3)
+    log.close()
+    assert [line["a"] for line in read_metrics(path)] == [1.0, 2.0, 3.0]
+
+
+def test_a_log_is_not_written_through_a_hard_link(tmp_path):
+    path, backup = tmp_path / "metrics.jsonl", tmp_path / "backup.jsonl"
+    log = MetricsLog(path)
+    log.log({"a": 1}, 1)
+    log.close()
+    os.link(path, backup)  # as `cp -al` copies a run
+    log = MetricsLog(path)
+    log.log({"a": 2}, 2)
+    log.sync()
+    log.close()
+    assert [line["a"] for line in read_metrics(path)] == [1.0, 2.0]
+    assert [line["a"] for line in read_metrics(backup)] == [1.0]
+
+
+def test_steps_that_will_be_repeated_are_cut_off(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    log = MetricsLog(path)
+    log.log({"a": 1}, 1)
+    size = path.stat().st_size
+    log.log({"a": 2}, 2)
+    log.cut(size)
+    log.log({"a": 3}, 2)
+    log.sync()
+    log.cut(10 * size)  # there is no more
+    log.close()
+    assert [line["a"] for line in read_metrics(path)] == [1.0, 3.0]
+
+
+def test_unknown_tracker_is_an_error(folder):
+    with pytest.raises(PluginError, match="tensorbord"):
+        open_trackers(config("tensorbord"), folder, Registry.load())
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+class Clock:
+    """The clock by which calls of trackers are judged: it stands still unless it is moved."""
+
+    def __init__(self, monkeypatch):
+        self.now = 0.0
+        monkeypatch.setattr(tracker_thread, "time", self)
+
+    def monotonic(self):
+        return self.now
+
+
+def gone():
+    raise ConnectionError("gone")
+
+
+def leave():
+    raise SystemExit(0)
+
+
+@pytest.mark.parametrize("fail", [gone, leave])
+def test_a_tracker_that_fails_is_switched_off(folder, fail):
+    broken, well = Recorder(fail_at=2, fail=fail), Recorder()
+    trackers = Trackers(MetricsLog(folder.metrics))
+    trackers.add("broken", lambda: broken)
+    trackers.add("well", lambda: well)
+    trackers.log({"a": 1.0}, step=1)
+    trackers.log({"a": 2.0}, step=2)
+    wait_for(lambda: broken.failed)
+    wait_for(lambda: trackers._threads[0]._failure is not None)
+    with pytest.warns(UserWarning, match="'broken' failed at step 2: .*off from now on"):
+        trackers.log({"a": 3.0}, step=3)
+    trackers.close()
+    assert [step for step, _ in broken.seen] == [1]
+    assert [step for step, _ in well.seen] == [1, 2, 3]
+    assert [line["step"] for line in read_metrics(folder.metrics)] == [1, 2, 3]
+    assert well.closed
+
+
+def test_a_failure_of_the_last_step_is_told_at_the_end(folder):
+    trackers = Trackers(MetricsLog(folder.metrics))
+    trackers.add("broken", lambda: Recorder(fail_at=1, fail=gone))
+    trackers.log({"a": 1.0}, step=1)
+    with pytest.warns(UserWarning, match=r"'broken' .*ConnectionError\('gone'\)"):
+        trackers.close()
+
+
+def test_a_tracker_that_hangs_is_switched_off(folder, monkeypatch):
+    """It is not waited for: the log and the others go on."""
+    clock, forever = Clock(monkeypatch), threading.Event()
+    hanging, well = Recorder(fail_at=1, fail=forever.wait), Recorder()
+    trackers = Trackers(MetricsLog(folder.metrics), patience=60)
+    trackers.add("hanging", lambda: hanging)
+    trackers.add("well", lambda: well)
+    trackers.log({"a": 1.0}, step=1)
+    wait_for(lambda: hanging.failed and well.seen and trackers._threads[1]._current is None)
+    clock.now += 61  # longer than it may take
+    with pytest.warns(UserWarning, match=r"'hanging' has been at step 1 for more than 60 s"):
+        trackers.log({"a": 2.0}, step=2)
+    trackers.log({"a": 3.0}, step=3)
+    trackers.close()
+    forever.set()
+    assert [step for step, _ in well.seen] == [1, 2, 3] and well.closed
+    assert [line["step"] for line in read_metrics(folder.metrics)] == [1, 2, 3]
+
+
+def test_many_values_at_once_are_no_reason_to_switch_a_tracker_off(folder):
+    """As after supervised training, which tells of all its steps when it is over."""
+
+    class Unhurried(Recorder):
+        def log(self, metrics, step):
+            time.sleep(1e-4)
+            super().log(metrics, step)
+
+    unhurried, steps = Unhurried(), range(3000)
+    with Trackers(MetricsLog(folder.metrics), patience=60) as trackers:
+        trackers.add("unhurried", lambda: unhurried)
+        for step in steps:
+            trackers.log({"a": 1.0}, step=step)
+    assert [step for step, _ in unhurried.seen] == list(steps)
+
+
+def test_a_tracker_that_does_not_start_or_close(folder):
+    forever = threading.Event()
+    trackers = Trackers(MetricsLog(folder.metrics), patience=0.2)
+    with pytest.raises(PluginError, match=r"'late' did not start within 0.2 s"):
+        trackers.add("late", forever.wait)
+    trackers._patience = 60  # for those that don't hang
+    with pytest.raises(PluginError, match=r"'gone' could not start: SystemExit\(0\)"):
+        trackers.add("gone", leave)
+    slow = Recorder()
+    slow.close = forever.wait
+    trackers.add("slow", lambda: slow)
+    trackers._patience = 0.2
+    with pytest.warns(UserWarning, match="'slow' did not close: it takes too long"):
+        trackers.close()
+    forever.set()
+
+
+def test_what_a_tracker_changes_is_its_own(folder):
+    class Greedy(Recorder):
+        def log(self, metrics, step):
+            super().log(metrics, step)
+            metrics.clear()
+
+    greedy, well = Greedy(), Recorder()
+    with Trackers(MetricsLog(folder.metrics)) as trackers:
+        trackers.add("greedy", lambda: greedy)
+        trackers.add("well", lambda: well)
+        trackers.log({"a": 1.0}, step=1)
+    assert well.seen == [(1, {"a": 1.0})]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_told_with_the_file():
+    log = MetricsLog(Path("/dev/full"))
+    with pytest.raises(OSError, match="No space left") as caught:
+        log.log({"loss": 1.0}, step=1)
+    assert caught.value.filename == "/dev/full"
+    with pytest.raises(OSError, match="No space left") as caught:  # what is buffered is tried again
+        log.close()
+    assert caught.value.filename == "/dev/full"
