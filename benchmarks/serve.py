@@ -30,10 +30,10 @@ import numpy as np
 import psutil
 import torch
 from parts.machine import Machine
-from rlcore_serve.batching import Batcher, acting
-from rlcore_serve.client import Link
+from rlcore_serve.batching import Batcher, action_function
+from rlcore_serve.client import PolicyClient
 from rlcore_serve.command import metadata
-from rlcore_serve.platforms import platform_for
+from rlcore_serve.platforms import load_platform
 from rlcore_serve.server import PolicyServer
 from rlcore_serve.settings import ServeConfig
 
@@ -84,7 +84,7 @@ def overhead(
     policy: rlcore.api.LoadedPolicy, seen: Observation, server: Served, requests: int
 ) -> dict[str, float]:
     """Milliseconds of one request, medians of rounds that take turns."""
-    message = platform_for("rlcore", policy.env_spec).message(seen, 0)
+    message = load_platform("rlcore", policy.env_spec).to_message(seen, 0)
     found: dict[str, list[float]] = {name: [] for name in ("direct", "served", "longer")}
     link = _link(server)
     for turn in range(ROUNDS + 1):
@@ -96,7 +96,7 @@ def overhead(
         longer = []
         for _ in range(requests):
             sent = time.perf_counter()
-            timing = link.ask(message)["server_timing"]
+            timing = link.request(message)["server_timing"]
             longer.append(1e3 * (time.perf_counter() - sent) - timing["infer_ms"])
         served = time.process_time() - begin + server.cpu() - before
         if turn:  # the first one warms up
@@ -116,7 +116,7 @@ def throughput(
     requests: int,
 ) -> dict[str, dict[str, float]]:
     """Requests a second and a CPU-second of the server, medians of rounds that take turns."""
-    message = platform_for("rlcore", policy.env_spec).message(seen, 0)
+    message = load_platform("rlcore", policy.env_spec).to_message(seen, 0)
     ways: dict[str, tuple[Served, int]] = {
         "1 client": (alone, 1),
         f"{clients} clients, a forward each": (alone, clients),
@@ -130,9 +130,9 @@ def throughput(
             links = [_link(server) for _ in range(count)]
             batches: list[float] = []
 
-            def asks(link: Link, batches: list[float] = batches) -> None:
+            def asks(link: PolicyClient, batches: list[float] = batches) -> None:
                 for _ in range(requests):
-                    batches.append(link.ask(message)["server_timing"]["batch"])
+                    batches.append(link.request(message)["server_timing"]["batch"])
 
             with ThreadPoolExecutor(count) as pool:
                 begin, before = time.perf_counter(), server.cpu()
@@ -188,19 +188,19 @@ def _serve(model: str, threads: int, batch: int, ready: Connection) -> None:
     torch.set_num_threads(threads)
     policy = loaded(model)
     settings = ServeConfig(port=0, max_batch=batch, max_wait_ms=20)
-    act = acting(policy, deterministic=True, forward_batch=None)
+    act = action_function(policy, deterministic=True, forward_batch=None)
 
     def batcher(connected: Callable[[], int]) -> Batcher:
-        return Batcher(act, connected, most=batch, wait=settings.max_wait_ms / 1e3)
+        return Batcher(act, connected, max_batch=batch, max_wait_s=settings.max_wait_ms / 1e3)
 
-    platform = platform_for("rlcore", policy.env_spec)
+    platform = load_platform("rlcore", policy.env_spec)
     says = metadata(policy, settings, "benchmark")
-    server = PolicyServer(settings, platform, says, batcher, say=lambda line: None)
+    server = PolicyServer(settings, platform, says, batcher, print_line=lambda line: None)
     asyncio.run(server.run(ready.send))
 
 
-def _link(server: Served) -> Link:
-    link = Link(server.url, reconnect=60, reply=120, most=2**24)
+def _link(server: Served) -> PolicyClient:
+    link = PolicyClient(server.url, reconnect_s=60, reply_s=120, max_bytes=2**24)
     link.open()
     return link
 

@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from rlcore_serve.client import Link
+from rlcore_serve.client import PolicyClient
 
 import rlcore
 
@@ -39,11 +39,11 @@ class Robot:
 
 def drive(url: str, seconds: float) -> dict[str, list[float]]:
     """Latencies of each part, in milliseconds; `idle`: ticks for which there was no action."""
-    link, robot = Link(url, reconnect=10, reply=5, most=2**24), Robot()
+    client, robot = PolicyClient(url, reconnect_s=10, reply_s=5, max_bytes=2**24), Robot()
     spent: dict[str, list[float]] = {"idle": [], "late": []}
     plan: dict[int, np.ndarray] = {}
     asked: tuple[int, float, Future[dict[Any, Any]]] | None = None
-    link.open()
+    client.open()
     with ThreadPoolExecutor(1) as pool:
         begin = time.perf_counter()
         for tick in range(int(seconds * HERTZ)):
@@ -57,7 +57,7 @@ def drive(url: str, seconds: float) -> dict[str, list[float]]:
                 asked = None
             if asked is None:
                 at = time.perf_counter()
-                asked = tick, at, pool.submit(link.ask, robot.observe())
+                asked = tick, at, pool.submit(client.request, robot.observe())
             if tick in plan:
                 robot.move(plan.pop(tick))
             else:
@@ -65,7 +65,7 @@ def drive(url: str, seconds: float) -> dict[str, list[float]]:
             left = begin + (tick + 1) / HERTZ - time.perf_counter()
             spent["late"] += [-1e3 * left] if left < 0 else []
             time.sleep(max(left, 0))
-    link.close()
+    client.close()
     return spent
 
 

@@ -20,7 +20,7 @@ from rlcore.contracts.errors import StuckError
 from rlcore.contracts.protocols import Observation
 from rlcore.contracts.rng import RowKeys
 
-TICK = 0.5  # seconds between two checks of a running forward pass
+POLL_S = 0.5  # seconds between two checks of a running forward pass
 STACK_FRAMES = 5  # number of innermost stack frames of the policy's thread in an error
 
 
@@ -42,7 +42,9 @@ class Answer:
 
 
 @dataclass
-class _Asked:
+class PendingRequest:
+    """An observation of one row that waits for its actions; `since` is its arrival in seconds."""
+
     observation: Observation
     key: tuple[int | str, ...]
     future: asyncio.Future[Answer]
@@ -52,34 +54,37 @@ class _Asked:
 class Batcher:
     """Collects observations into batches and runs one forward pass at a time.
 
-    A batch is complete when it has `most` observations, when its first one has waited `wait`
-    seconds, or when it has as many observations as there are connected clients.
+    A batch is complete when it has `max_batch` observations, when its first one has waited
+    `max_wait_s` seconds, or when it has as many observations as there are connected clients.
 
     Args:
         act: observations of R rows and their keys -> actions float32 `[R, C, A]`.
-        connected: returns the current number of clients.
-        most: most observations in a forward pass.
-        wait: longest time in seconds that an observation waits for others.
-        longest: timeout of a forward pass in seconds.
+        count_clients: returns the current number of connected clients.
+        max_batch: most observations in a forward pass.
+        max_wait_s: longest time in seconds that an observation waits for others.
+        timeout_s: timeout of a forward pass in seconds.
     """
 
     def __init__(
         self,
         act: Callable[[Observation, RowKeys], np.ndarray],
-        connected: Callable[[], int],
+        count_clients: Callable[[], int],
         *,
-        most: int,
-        wait: float,
-        longest: float = math.inf,
+        max_batch: int,
+        max_wait_s: float,
+        timeout_s: float = math.inf,
     ) -> None:
-        self._act, self._connected, self._most, self._wait = act, connected, most, wait
-        self._longest = longest
-        self._asked: asyncio.Queue[_Asked] = asyncio.Queue()
-        self._open: set[asyncio.Future[Answer]] = set()
-        self._ended: StuckError | None = None
+        self._act = act
+        self._count_clients = count_clients
+        self._max_batch = max_batch
+        self._max_wait_s = max_wait_s
+        self._timeout_s = timeout_s
+        self._queue: asyncio.Queue[PendingRequest] = asyncio.Queue()
+        self._futures: set[asyncio.Future[Answer]] = set()
+        self._error: StuckError | None = None
         self._thread = PolicyThread()
 
-    async def ask(self, observation: Observation, key: tuple[int | str, ...]) -> Answer:
+    async def submit(self, observation: Observation, key: tuple[int | str, ...]) -> Answer:
         """Return the answer to an observation of one row.
 
         Args:
@@ -90,12 +95,12 @@ class Batcher:
             StuckError: the batcher has ended, or a forward pass timed out.
             Exception: the policy raised it for this row.
         """
-        if self._ended is not None:
-            raise self._ended
+        if self._error is not None:
+            raise self._error
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._open.add(future)
-        future.add_done_callback(self._open.discard)
-        self._asked.put_nowait(_Asked(observation, key, future))
+        self._futures.add(future)
+        future.add_done_callback(self._futures.discard)
+        self._queue.put_nowait(PendingRequest(observation, key, future))
         return await future
 
     async def run(self) -> None:
@@ -105,56 +110,57 @@ class Batcher:
             StuckError: a forward pass timed out; its thread can't be ended, so no further
                 observation can be answered.
         """
-        self._ended = None
+        self._error = None
         try:
             while True:
-                await self._answer(await self._collect())
+                await self._answer_batch(await self._collect())
         except StuckError as error:
-            self._ended = StuckError(error.message.partition(";")[0])  # clients see no stack
+            self._error = StuckError(error.message.partition(";")[0])  # clients see no stack
             raise
         finally:
-            self._ended = self._ended or StuckError("the server ends")
-            for future in self._open:
+            self._error = self._error or StuckError("the server is shutting down")
+            for future in self._futures:
                 if not future.done():
-                    future.set_exception(self._ended)
+                    future.set_exception(self._error)
 
-    async def _collect(self) -> list[_Asked]:
-        batch = [await self._asked.get()]
-        until = batch[0].since + self._wait
-        while len(batch) < self._most:
-            while len(batch) < self._most and not self._asked.empty():
-                batch.append(self._asked.get_nowait())
-            left = until - time.perf_counter()
-            if len(batch) >= min(self._most, self._connected()) or left <= 0:
+    async def _collect(self) -> list[PendingRequest]:
+        batch = [await self._queue.get()]
+        deadline = batch[0].since + self._max_wait_s
+        while len(batch) < self._max_batch:
+            while len(batch) < self._max_batch and not self._queue.empty():
+                batch.append(self._queue.get_nowait())
+            remaining = deadline - time.perf_counter()
+            if len(batch) >= min(self._max_batch, self._count_clients()) or remaining <= 0:
                 break
             try:
-                batch.append(await asyncio.wait_for(self._asked.get(), left))
+                batch.append(await asyncio.wait_for(self._queue.get(), remaining))
             except asyncio.TimeoutError:
                 break
-        return [one for one in batch if not one.future.done()]  # done: the client disconnected
+        # the future of a client that disconnected is done
+        return [request for request in batch if not request.future.done()]
 
-    async def _answer(self, batch: list[_Asked]) -> None:
+    async def _answer_batch(self, batch: list[PendingRequest]) -> None:
         if not batch:
             return
-        begin = time.perf_counter()
+        started = time.perf_counter()
         try:
             actions = await self._forward(batch)
         except StuckError:
             raise
         except Exception as error:
             if len(batch) > 1:  # run each row alone, so that only the faulty one gets the error
-                for one in batch:
-                    await self._answer([one])
+                for request in batch:
+                    await self._answer_batch([request])
             elif not batch[0].future.done():
                 batch[0].future.set_exception(error)
             return
-        took = 1e3 * (time.perf_counter() - begin)
-        for one, chunk in zip(batch, actions, strict=True):
-            if not one.future.done():
-                waited = 1e3 * (begin - one.since)
-                one.future.set_result(Answer(chunk, waited, took, len(batch)))
+        infer_ms = 1e3 * (time.perf_counter() - started)
+        for request, chunk in zip(batch, actions, strict=True):
+            if not request.future.done():
+                wait_ms = 1e3 * (started - request.since)
+                request.future.set_result(Answer(chunk, wait_ms, infer_ms, len(batch)))
 
-    async def _forward(self, batch: Sequence[_Asked]) -> np.ndarray:
+    async def _forward(self, batch: Sequence[PendingRequest]) -> np.ndarray:
         """Run a forward pass in the policy's thread and return its actions, float32 `[R, C, A]`.
 
         A thread can't be ended from outside: one that hangs is abandoned and ends with the process.
@@ -162,25 +168,25 @@ class Batcher:
         Raises:
             StuckError: the forward pass timed out.
         """
-        forward = self._thread.call(lambda: self._decide(batch))
-        left = self._longest
+        forward = self._thread.call(lambda: self._select_actions(batch))
+        remaining = self._timeout_s
         while not forward.done():
-            begin = time.monotonic()
-            await asyncio.wait([forward], timeout=TICK)
+            started = time.monotonic()
+            await asyncio.wait([forward], timeout=POLL_S)
             # the time in which the process itself was stopped (Ctrl-Z) does not count
-            left -= min(time.monotonic() - begin, 2 * TICK)
-            if not forward.done() and left <= 0:
+            remaining -= min(time.monotonic() - started, 2 * POLL_S)
+            if not forward.done() and remaining <= 0:
                 raise StuckError(
-                    f"the policy has not returned from a forward of {len(batch)} observations "
-                    f"within {self._longest:g} s (serve.forward_s); it was at:\n"
-                    f"{self._thread.place()}",
-                    hint="start the server again; serve.forward_s=SECONDS if forwards take so long",
+                    f"the policy has not finished a forward pass of {len(batch)} observations "
+                    f"within {self._timeout_s:g} s (serve.forward_s); its stack:\n"
+                    f"{self._thread.stack()}",
+                    hint="restart the server; raise serve.forward_s if forward passes take long",
                 )
         return forward.result()
 
-    def _decide(self, batch: Sequence[_Asked]) -> np.ndarray:
-        joined = stacked([one.observation for one in batch])
-        return self._act(joined, RowKeys(tuple(one.key for one in batch)))
+    def _select_actions(self, batch: Sequence[PendingRequest]) -> np.ndarray:
+        observation = concatenate_observations([request.observation for request in batch])
+        return self._act(observation, RowKeys(tuple(request.key for request in batch)))
 
 
 class PolicyThread:
@@ -202,7 +208,7 @@ class PolicyThread:
         loop = asyncio.get_running_loop()
         result: asyncio.Future[np.ndarray] = loop.create_future()
 
-        def hand_over(value: np.ndarray | None, error: Exception | None) -> None:
+        def set_result(value: np.ndarray | None, error: Exception | None) -> None:
             if result.done():  # cancelled
                 return
             if error is not None:
@@ -218,12 +224,12 @@ class PolicyThread:
             except Exception as raised:
                 error = raised
             with contextlib.suppress(RuntimeError):  # the event loop is closed
-                loop.call_soon_threadsafe(hand_over, value, error)
+                loop.call_soon_threadsafe(set_result, value, error)
 
         self._calls.put(run)
         return result
 
-    def place(self) -> str:
+    def stack(self) -> str:
         """Return the innermost frames of the thread's current stack, as text."""
         frame = sys._current_frames().get(self._thread.ident or 0)
         stack = traceback.extract_stack(frame)[-STACK_FRAMES:] if frame is not None else []
@@ -234,7 +240,7 @@ class PolicyThread:
             self._calls.get()()
 
 
-def stacked(rows: Sequence[Observation]) -> Observation:
+def concatenate_observations(rows: Sequence[Observation]) -> Observation:
     """Concatenate observations into one, in order."""
     return {
         "cameras": {
@@ -247,7 +253,7 @@ def stacked(rows: Sequence[Observation]) -> Observation:
     }
 
 
-def acting(
+def action_function(
     policy: LoadedPolicy, *, deterministic: bool, forward_batch: int | None
 ) -> Callable[[Observation, RowKeys], np.ndarray]:
     """Return the function by which a loaded policy selects actions for a batch.

@@ -22,34 +22,37 @@ from rlcore.utils.text import strip_control
 from rlcore_serve.settings import KEY_VARIABLE
 from rlcore_serve.wire import WireError, pack, unpack
 
-AGAIN = 0.5
+RETRY_S = 0.5
 """Seconds between two attempts to connect."""
 UNAUTHORIZED = 401
-BROKEN = (ConnectionClosed, OSError, InvalidHandshake, EOFError)
-CLOSE_SECONDS = 2.0
+CONNECTION_ERRORS = (ConnectionClosed, OSError, InvalidHandshake, EOFError)
+CLOSE_TIMEOUT_S = 2.0
 """Seconds to wait for the server to confirm that the connection is closed."""
-LONGEST_TEXT = 500
+MAX_TEXT_LENGTH = 500
 """Most characters of a server's text in an error."""
 
 
-class Link:
-    """A connection to a server, established at its first use.
+class PolicyClient:
+    """A client of a policy server, with one connection that is established at its first use.
 
     Args:
         url: `ws://HOST:PORT` or `wss://HOST:PORT`.
-        reconnect: timeout in seconds for connecting and for reconnecting, attempts included.
-        reply: timeout in seconds for an answer, and for sending a request.
-        most: largest answer in bytes.
+        reconnect_s: timeout in seconds for connecting and for reconnecting, attempts included.
+        reply_s: timeout in seconds for an answer, and for sending a request.
+        max_bytes: largest answer in bytes.
 
     Attributes:
-        hello: metadata that the server sent at the last connect; empty if it was not a map.
+        metadata: metadata that the server sent at the last connect; empty if it was not a map.
     """
 
-    def __init__(self, url: str, *, reconnect: float, reply: float, most: int) -> None:
-        self._url, self._reconnect, self._reply, self._most = url, reconnect, reply, most
+    def __init__(self, url: str, *, reconnect_s: float, reply_s: float, max_bytes: int) -> None:
+        self._url = url
+        self._reconnect_s = reconnect_s
+        self._reply_s = reply_s
+        self._max_bytes = max_bytes
         self._connection: ClientConnection | None = None
-        self._all_came: threading.Event | None = None
-        self.hello: dict[Any, Any] = {}
+        self._pong: threading.Event | None = None
+        self.metadata: dict[Any, Any] = {}
 
     def open(self) -> None:
         """Connect and receive the server's metadata; retry until the reconnect timeout.
@@ -60,22 +63,26 @@ class Link:
         """
         key = os.environ.get(KEY_VARIABLE)
         headers = {"Authorization": f"Api-Key {key}"} if key else {}
-        until = time.monotonic() + self._reconnect
+        deadline = time.monotonic() + self._reconnect_s
         while True:
             try:
                 self._connection = connect(
-                    self._url, compression=None, max_size=self._most, proxy=None,
-                    additional_headers=headers, open_timeout=max(1.0, until - time.monotonic()),
-                    ping_interval=None,  # the timeout `reply` already detects a dead server
-                    close_timeout=CLOSE_SECONDS,
-                )  # fmt: skip
-                _limit_sending(self._connection, self._reply)
-                hello = self._read(self._connection.recv(timeout=self._reply))
-                self._all_came = _ping(self._connection)
+                    self._url,
+                    compression=None,
+                    max_size=self._max_bytes,
+                    proxy=None,
+                    additional_headers=headers,
+                    open_timeout=max(1.0, deadline - time.monotonic()),
+                    ping_interval=None,  # the timeout `reply_s` already detects a dead server
+                    close_timeout=CLOSE_TIMEOUT_S,
+                )
+                _limit_sending(self._connection, self._reply_s)
+                metadata = self._read(self._connection.recv(timeout=self._reply_s))
+                self._pong = _ping(self._connection)
                 break
             except InvalidURI as error:
                 raise PolicyError(f"actor.model.url: {one_line(error)}") from None
-            except BROKEN as error:
+            except CONNECTION_ERRORS as error:
                 self.close()
                 if isinstance(error, InvalidStatus) and (
                     error.response.status_code == UNAUTHORIZED
@@ -84,16 +91,17 @@ class Link:
                         f"the server at {self._url} asks for another key",
                         hint=f"set {KEY_VARIABLE} in the environment",
                     ) from None
-                if time.monotonic() + AGAIN > until:
+                if time.monotonic() + RETRY_S > deadline:
+                    reason = one_line(error) or type(error).__name__
                     raise PolicyError(
-                        f"the server at {self._url} can't be reached within {self._reconnect:g} s "
-                        f"(actor.model.reconnect_s): {one_line(error) or type(error).__name__}",
+                        f"the server at {self._url} can't be reached within "
+                        f"{self._reconnect_s:g} s (actor.model.reconnect_s): {reason}",
                         hint="start it, e.g. rlcore serve RUN",
                     ) from None
-                time.sleep(AGAIN)
-        self.hello = hello if isinstance(hello, dict) else {}
+                time.sleep(RETRY_S)
+        self.metadata = metadata if isinstance(metadata, dict) else {}
 
-    def ask(self, message: dict[str, Any]) -> dict[Any, Any]:
+    def request(self, message: dict[str, Any]) -> dict[Any, Any]:
         """Send a message and return the server's answer.
 
         If the connection breaks, the message is sent once more over a new one.
@@ -108,18 +116,18 @@ class Link:
                 self.open()
             assert self._connection is not None
             try:
-                self._require_silence(self._connection)
+                self._require_no_extra_frame(self._connection)
                 self._connection.send(data)
-                answer = self._read(self._connection.recv(timeout=self._reply))
-                self._all_came = _ping(self._connection)
+                answer = self._read(self._connection.recv(timeout=self._reply_s))
+                self._pong = _ping(self._connection)
                 break
             except TimeoutError:
                 self.close()
                 raise PolicyError(
-                    f"the server at {self._url} did not answer within {self._reply:g} s",
+                    f"the server at {self._url} did not answer within {self._reply_s:g} s",
                     hint="actor.model.reply_s",
                 ) from None
-            except BROKEN as error:
+            except CONNECTION_ERRORS as error:
                 self.close()
                 if last:
                     raise PolicyError(
@@ -138,23 +146,23 @@ class Link:
             connection, self._connection = self._connection, None
             connection.close()
 
-    def _require_silence(self, connection: ClientConnection) -> None:
+    def _require_no_extra_frame(self, connection: ClientConnection) -> None:
         """Raise PolicyError if the server has sent a frame in addition to the last answer.
 
         A ping was sent after the last answer. Its pong arrives after all frames that the server
         had sent before it, so an additional frame has been received by then.
         """
-        assert self._all_came is not None
-        if not self._all_came.wait(self._reply):
+        assert self._pong is not None
+        if not self._pong.wait(self._reply_s):
             raise TimeoutError
         try:
             frame = connection.recv(timeout=0)
         except TimeoutError:
             return
         self.close()
-        told = one_line(frame) if isinstance(frame, str) else f"{len(frame)} bytes"
+        content = one_line(frame) if isinstance(frame, str) else f"{len(frame)} bytes"
         raise PolicyError(
-            f"the server at {self._url} sent more than one answer to an observation ({told}): "
+            f"the server at {self._url} sent more than one answer to an observation ({content}): "
             "which observation an answer is for can't be known any more",
             hint="it must answer each frame with one; answers before this error may be wrong too",
         )
@@ -185,15 +193,15 @@ def _limit_sending(connection: ClientConnection, seconds: float) -> None:
 
     It is set on the socket, because `websockets` has no timeout for sending.
     """
-    whole = int(seconds)
-    limit = struct.pack("ll", whole, int(1e6 * (seconds - whole)))
+    whole_seconds = int(seconds)
+    limit = struct.pack("ll", whole_seconds, int(1e6 * (seconds - whole_seconds)))
     connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
 
-def one_line(said: object) -> str:
+def one_line(text: object) -> str:
     """Return a server's text in one line with control characters escaped.
 
     A long text, such as a traceback, is shortened to its end, which has the error.
     """
-    text = strip_control(" ".join(str(said).split()))
-    return text if len(text) <= LONGEST_TEXT else f"...{text[3 - LONGEST_TEXT :]}"
+    text = strip_control(" ".join(str(text).split()))
+    return text if len(text) <= MAX_TEXT_LENGTH else f"...{text[3 - MAX_TEXT_LENGTH :]}"

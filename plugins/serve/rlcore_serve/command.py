@@ -28,34 +28,37 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_intermixed_args(list(arguments))
     settings = read_settings(options.settings)
     key = api_key(settings.host)
-    from rlcore_serve.batching import Batcher, acting  # imported late, because they import torch
-    from rlcore_serve.platforms import served_platform
+    # imported late, because they import torch
+    from rlcore_serve.batching import Batcher, action_function
+    from rlcore_serve.platforms import load_served_platform
     from rlcore_serve.server import PolicyServer
 
     policy = rlcore.load_policy(
         options.run, options.checkpoint, options.device, trust=options.trust
     )
-    platform = served_platform(settings.platform, policy.env_spec, settings.max_message_bytes)
-    act = acting(policy, deterministic=settings.deterministic, forward_batch=settings.forward_batch)
+    platform = load_served_platform(settings.platform, policy.env_spec, settings.max_message_bytes)
+    select_actions = action_function(
+        policy, deterministic=settings.deterministic, forward_batch=settings.forward_batch
+    )
     server = PolicyServer(
         settings,
         platform,
         metadata(policy, settings, Path(options.run).name),
         lambda connected: Batcher(
-            act,
+            select_actions,
             connected,
-            most=settings.max_batch,
-            wait=settings.max_wait_ms / 1e3,
-            longest=settings.forward_s or policy.config.cluster.timeouts.policy,
+            max_batch=settings.max_batch,
+            max_wait_s=settings.max_wait_ms / 1e3,
+            timeout_s=settings.forward_s or policy.config.cluster.timeouts.policy,
         ),
         key,
         lambda line: print(line, flush=True),
     )
-    name = policy.policy.spec.name
+    policy_name = policy.policy.spec.name
 
     def ready(port: int) -> None:
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        print(f"serving {name} for {policy.env_spec.name} at ws://{host}:{port}", flush=True)
+        print(f"serving {policy_name} for {policy.env_spec.name} at ws://{host}:{port}", flush=True)
 
     try:
         asyncio.run(server.run(ready))
@@ -77,7 +80,7 @@ def api_key(host: str) -> str | None:
     key = os.environ.get(KEY_VARIABLE, "")
     if key and not (key.isascii() and key.isprintable() and key == key.strip()):
         raise ConfigError(f"{KEY_VARIABLE} must be printable ASCII, without spaces at its ends")
-    if not key and not _is_here(host):
+    if not key and not _is_loopback(host):
         raise ConfigError(
             f"serve.host={host} lets other machines connect, and there is no key for them",
             hint=f"set {KEY_VARIABLE} in the environment; clients send it as Api-Key",
@@ -109,7 +112,7 @@ def metadata(policy: Any, settings: ServeConfig, run: str) -> dict[str, Any]:
     }
 
 
-def _is_here(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -117,8 +120,10 @@ def _is_here(host: str) -> bool:
 
 
 def _parser() -> argparse.ArgumentParser:
-    keys = "\n".join(f"  {SECTION}{one.path}={one.default}\n      {one.help}"
-                     for one in walk(ServeConfig()))  # fmt: skip
+    keys = "\n".join(
+        f"  {SECTION}{field.path}={field.default}\n      {field.help}"
+        for field in walk(ServeConfig())
+    )
     parser = Parser(
         prog="rlcore serve",
         description=__doc__,
@@ -131,6 +136,6 @@ def _parser() -> argparse.ArgumentParser:
         "--checkpoint", default="latest", metavar="NAME", help="step_000010, best or latest"
     )
     parser.add_argument("--device", default="cpu", help="where it computes, as torch names it")
-    for flag, how in TRUST.items():
-        parser.add_argument(flag, **how)
+    for flag, options_of_flag in TRUST.items():
+        parser.add_argument(flag, **options_of_flag)
     return parser

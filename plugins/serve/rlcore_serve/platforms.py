@@ -22,7 +22,7 @@ KEY = "rlcore/key"
 """Name of the optional key of the policy's random draws: [seed, task, trial, replica, decision]."""
 ELAPSED = "rlcore/elapsed"
 """Name of the optional elapsed fraction of the episode's time limit."""
-LONGEST_PROMPT = 2048
+MAX_PROMPT_BYTES = 2048
 """Most bytes of an instruction: processing a long one would delay the other clients."""
 IMAGES = "images"
 """Name of the nested map in which openpi's ALOHA clients send frames. Other names that contain `/`
@@ -38,7 +38,7 @@ class ObservationError(ValueError):
 
 
 @dataclass(frozen=True)
-class Entry:
+class PlatformEntry:
     """An entry of `platforms.yaml`, which describes the fields."""
 
     cameras: str | list[str] | dict[str, str]
@@ -68,7 +68,7 @@ class Platform:
     frame: tuple[int, int] | None
     spec: EnvSpec
 
-    def row(self, message: Any) -> Observation:
+    def to_observation(self, message: Any) -> Observation:
         """Return the observation of one row that a message holds.
 
         Raises:
@@ -80,14 +80,14 @@ class Platform:
             camera.name: self._frame(message, camera.name, (camera.height, camera.width, 3))
             for camera in self.spec.cameras
         }
-        prompt = _found(message, self.prompt)
+        prompt = _lookup(message, self.prompt)
         if not isinstance(prompt, str) or not prompt.strip():
-            raise ObservationError(f"{self.prompt} must be a sentence, got {_short(prompt)}")
-        if len(prompt.encode()) > LONGEST_PROMPT:
-            raise ObservationError(f"{self.prompt} must have at most {LONGEST_PROMPT} bytes")
+            raise ObservationError(f"{self.prompt} must be a sentence, got {_describe(prompt)}")
+        if len(prompt.encode()) > MAX_PROMPT_BYTES:
+            raise ObservationError(f"{self.prompt} must have at most {MAX_PROMPT_BYTES} bytes")
         elapsed = message.get(ELAPSED, 0.0)
         if not isinstance(elapsed, (int, float)) or not 0 <= elapsed <= 1:
-            raise ObservationError(f"{ELAPSED} must be in [0, 1], got {_short(elapsed)}")
+            raise ObservationError(f"{ELAPSED} must be in [0, 1], got {_describe(elapsed)}")
         return {
             "cameras": frames,
             "states": self._state(message)[None],
@@ -95,7 +95,7 @@ class Platform:
             "elapsed": np.full(1, elapsed, np.float32),
         }
 
-    def message(self, observation: Observation, row: int) -> dict[str, Any]:
+    def to_message(self, observation: Observation, row: int) -> dict[str, Any]:
         """Return the message that a client sends for one row of an observation.
 
         Frames whose names start with `images/` are put into a nested map, as openpi's ALOHA
@@ -105,17 +105,19 @@ class Platform:
             ObservationError: the platform sends the state in several parts.
         """
         if len(self.states) > 1:
-            raise ObservationError(f"the state goes in parts, {', '.join(self.states)}")
-        sent: dict[str, Any] = {}
+            raise ObservationError(
+                f"the platform sends the state in parts: {', '.join(self.states)}"
+            )
+        message: dict[str, Any] = {}
         for camera, name in self.cameras.items():
             frame = observation["cameras"][camera][row]
             frame = frame.transpose(2, 0, 1) if self.channels_first else frame
             within, _, short = name.partition("/")
             if within == IMAGES:
-                sent.setdefault(within, {})[short] = frame
+                message.setdefault(within, {})[short] = frame
             else:
-                sent[name] = frame
-        return sent | {
+                message[name] = frame
+        return message | {
             self.states[0]: observation["states"][row],
             self.prompt: observation["task_descriptions"][row],
             ELAPSED: float(observation["elapsed"][row]),
@@ -123,30 +125,32 @@ class Platform:
 
     def _frame(self, message: Mapping[str, Any], camera: str, size: tuple[int, ...]) -> np.ndarray:
         name = self.cameras[camera]
-        frame = _found(message, name)
-        wanted = [size[2], *size[:2]] if self.channels_first else list(size)
-        if not isinstance(frame, np.ndarray) or frame.dtype != np.uint8 or (
-            list(frame.shape) != wanted
-        ):  # fmt: skip
-            raise ObservationError(f"{name} must be uint8 {wanted}, got {_short(frame)}")
+        frame = _lookup(message, name)
+        expected = [size[2], *size[:2]] if self.channels_first else list(size)
+        if (
+            not isinstance(frame, np.ndarray)
+            or frame.dtype != np.uint8
+            or (list(frame.shape) != expected)
+        ):
+            raise ObservationError(f"{name} must be uint8 {expected}, got {_describe(frame)}")
         return (frame.transpose(1, 2, 0) if self.channels_first else frame)[None]
 
     def _state(self, message: Mapping[str, Any]) -> np.ndarray:
         parts = []
         for name in self.states:
-            part = _found(message, name)
-            right = isinstance(part, (np.ndarray, np.generic)) and part.dtype.kind in "fiu"
-            if not right or np.ndim(part) > 1:
-                raise ObservationError(f"{name} must be numbers [S], got {_short(part)}")
+            part = _lookup(message, name)
+            is_numeric = isinstance(part, (np.ndarray, np.generic)) and part.dtype.kind in "fiu"
+            if not is_numeric or np.ndim(part) > 1:
+                raise ObservationError(f"{name} must be numbers [S], got {_describe(part)}")
             parts.append(np.atleast_1d(np.asarray(part, np.float32)))
         state = np.concatenate(parts)
-        named = " and ".join(self.states)
+        names = " and ".join(self.states)
         if state.shape != (self.spec.state_dim,):
             raise ObservationError(
-                f"{named} must have {self.spec.state_dim} entries, got {len(state)}"
+                f"{names} must have {self.spec.state_dim} entries, got {len(state)}"
             )
         if not np.isfinite(state).all():
-            raise ObservationError(f"{named} must be finite numbers")
+            raise ObservationError(f"{names} must be finite numbers")
         return state
 
 
@@ -156,61 +160,61 @@ def key_of(message: Mapping[str, Any]) -> tuple[int, ...] | None:
     Raises:
         ObservationError: the key is not a list of five integers.
     """
-    given = message.get(KEY)
-    if given is None:
+    value = message.get(KEY)
+    if value is None:
         return None
-    numbers = isinstance(given, list) and all(type(one) is int for one in given)
-    if not numbers or len(given) != len(KEY_NAMES):
+    is_key = isinstance(value, list) and all(type(number) is int for number in value)
+    if not is_key or len(value) != len(KEY_NAMES):
         raise ObservationError(
-            f"{KEY} must be whole numbers [{', '.join(KEY_NAMES)}], got {_short(given)}"
+            f"{KEY} must be whole numbers [{', '.join(KEY_NAMES)}], got {_describe(value)}"
         )
-    return tuple(given)
+    return tuple(value)
 
 
-def platform_for(named: str, env: EnvSpec, key: str = "serve.platform") -> Platform:
+def load_platform(name: str, env: EnvSpec, key: str = "serve.platform") -> Platform:
     """Return the platform with a name, or of a YAML file, for the policy of an env.
 
     Args:
-        named: name of a platform, or path of a YAML file with one.
+        name: name of a platform, or path of a YAML file with one.
         env: spec of the env.
-        key: key that `named` was given by, for error messages.
+        key: key that `name` was given by, for error messages.
 
     Raises:
         ConfigError: the platform does not exist or is malformed, its cameras are not those of the
             env, or two parts of an observation have the same name.
     """
-    known = read_yaml(FILE)
+    platforms = read_yaml(FILE)
     try:
-        value = known[named] if named in known else read_yaml(Path(named))
+        value = platforms[name] if name in platforms else read_yaml(Path(name))
     except OSError:
         raise ConfigError(
-            f"{key}={named} is neither a platform nor a YAML file that can be read"
-            f"{choices_message(named, known)}",
+            f"{key}={name} is neither a platform nor a YAML file that can be read"
+            f"{choices_message(name, platforms)}",
             hint=f"see {FILE}",
         ) from None
     except UnreadableError as error:
-        raise ConfigError(f"{key}={named}: {error}", hint=f"see {FILE}") from None
+        raise ConfigError(f"{key}={name}: {error}", hint=f"see {FILE}") from None
     try:
-        entry = as_type(Entry, value)
+        entry = as_type(PlatformEntry, value)
         _check(entry)
     except UnreadableError as error:
-        raise ConfigError(f"{key}={named}: {error}", hint=f"see {FILE}") from None
+        raise ConfigError(f"{key}={name}: {error}", hint=f"see {FILE}") from None
     names = [camera.name for camera in env.cameras]
-    wire = _camera_names(entry.cameras, names)
-    if set(wire) != set(names):
+    wire_names = _camera_names(entry.cameras, names)
+    if set(wire_names) != set(names):
         raise ConfigError(
-            f"{key}={named} has {len(wire)} cameras, but the policy acts in {env.name}, "
+            f"{key}={name} has {len(wire_names)} cameras, but the policy acts in {env.name}, "
             f"which shows {', '.join(names) or 'none'}",
             hint=f"{key}=FILE.yaml, with a name for each of these",
         )
-    sent = [*wire.values(), *entry.states, entry.prompt, KEY, ELAPSED]
-    if twice := [name for name in sent if sent.count(name) > 1]:
+    all_names = [*wire_names.values(), *entry.states, entry.prompt, KEY, ELAPSED]
+    if duplicates := [field for field in all_names if all_names.count(field) > 1]:
         raise ConfigError(
-            f"{key}={named} gives two parts of an observation the name {twice[0]!r}",
+            f"{key}={name} gives two parts of an observation the name {duplicates[0]!r}",
             hint=f"see {FILE}",
         )
     return Platform(
-        cameras={name: wire[name] for name in names},
+        cameras={name: wire_names[name] for name in names},
         channels_first=entry.layout == "CHW",
         states=tuple(entry.states),
         prompt=entry.prompt,
@@ -219,7 +223,7 @@ def platform_for(named: str, env: EnvSpec, key: str = "serve.platform") -> Platf
     )
 
 
-def served_platform(named: str, env: EnvSpec, largest: int) -> Platform:
+def load_served_platform(name: str, env: EnvSpec, largest: int) -> Platform:
     """Return a platform as :func:`platform_for` does, checked to be usable by a server.
 
     Args:
@@ -229,15 +233,15 @@ def served_platform(named: str, env: EnvSpec, largest: int) -> Platform:
         ConfigError: as :func:`platform_for` raises it; or the platform's clients send frames of
             another size than the policy takes, or the frames of an observation exceed `largest`.
     """
-    platform = platform_for(named, env)
+    platform = load_platform(name, env)
     sizes = {camera.name: (camera.height, camera.width) for camera in env.cameras}
-    unlike = [name for name, size in sizes.items() if platform.frame not in (None, size)]
-    if unlike:
-        first = sizes[unlike[0]]
+    mismatched = [name for name, size in sizes.items() if platform.frame not in (None, size)]
+    if mismatched:
+        first = sizes[mismatched[0]]
         height, width = platform.frame or first
         raise ConfigError(
-            f"serve.platform={named}: its clients send frames of {height}x{width}, and this policy "
-            f"takes {first[0]}x{first[1]} from camera {unlike[0]} of {env.name}: none of their "
+            f"serve.platform={name}: its clients send frames of {height}x{width}, and this policy "
+            f"takes {first[0]}x{first[1]} from camera {mismatched[0]} of {env.name}: none of their "
             "observations could be answered",
             hint="serve.platform=rlcore, or FILE.yaml with frame: null, and clients that send "
             f"{first[0]}x{first[1]}; or serve a policy trained on frames of {height}x{width}",
@@ -252,7 +256,7 @@ def served_platform(named: str, env: EnvSpec, largest: int) -> Platform:
     return platform
 
 
-def _check(entry: Entry) -> None:
+def _check(entry: PlatformEntry) -> None:
     """Raise Unreadable if the frame size is not positive, or no part of the state is named."""
     if entry.frame is not None and min(entry.frame) < 1:
         raise UnreadableError(f"frame must be height and width in pixels, got {list(entry.frame)}")
@@ -260,13 +264,13 @@ def _check(entry: Entry) -> None:
         raise UnreadableError("states must name at least one part of the state, got []")
 
 
-def _camera_names(given: str | list[str] | dict[str, str], cameras: list[str]) -> dict[str, str]:
-    if isinstance(given, str):
-        return {camera: given.replace(CAMERA, camera) for camera in cameras}
-    return given if isinstance(given, dict) else dict(zip(cameras, given, strict=False))
+def _camera_names(value: str | list[str] | dict[str, str], cameras: list[str]) -> dict[str, str]:
+    if isinstance(value, str):
+        return {camera: value.replace(CAMERA, camera) for camera in cameras}
+    return value if isinstance(value, dict) else dict(zip(cameras, value, strict=False))
 
 
-def _found(message: Mapping[str, Any], name: str) -> Any:
+def _lookup(message: Mapping[str, Any], name: str) -> Any:
     """Return a message's value by its flat name, or by `MAP/NAME` from a nested map.
 
     Raises:
@@ -278,11 +282,11 @@ def _found(message: Mapping[str, Any], name: str) -> Any:
     within = message.get(first)
     if isinstance(within, dict) and rest in within:
         return within[rest]
-    came = ", ".join(f"{one!s:.40}" for one in list(message)[:12]) or "nothing"
-    raise ObservationError(f"{name} is missing; there came: {came}")
+    received = ", ".join(f"{key!s:.40}" for key in list(message)[:12]) or "nothing"
+    raise ObservationError(f"{name} is missing; the message has: {received}")
 
 
-def _short(value: Any) -> str:
+def _describe(value: Any) -> str:
     if isinstance(value, (np.ndarray, np.generic)):
         return f"{value.dtype} {list(value.shape)}"
     return f"{type(value).__name__} {value!r:.60}"

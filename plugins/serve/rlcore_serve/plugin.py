@@ -45,6 +45,6 @@ def rlcore_config_paths() -> list[str]:
 def rlcore_after_eval(run: Run) -> None:
     """Of a run with `model=remote`: note what the server says of itself."""
     if run.config.actor.model.model_type == "remote":
-        from rlcore_serve.observe import note_server
+        from rlcore_serve.manifest import record_server
 
-        note_server(run.config.actor.model, run.folder)
+        record_server(run.config.actor.model, run.folder)

@@ -22,13 +22,13 @@ from rlcore.contracts.protocols import (
 )
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import EnvSpec
-from rlcore_serve.client import Link
-from rlcore_serve.platforms import KEY, LONGEST_PROMPT, platform_for
+from rlcore_serve.client import PolicyClient
+from rlcore_serve.platforms import KEY, MAX_PROMPT_BYTES, load_platform
 from rlcore_serve.remote_settings import RemoteConfig, policy_spec
 
-PHASE, PARTS = "eval", 7
+EVAL_PHASE, KEY_LENGTH = "eval", 7
 """Phase and length of a key of evaluations: seed, phase, update, task, trial, replica, decision."""
-FILLING = ("pad",)
+PADDING_KEY = ("pad",)
 """Key of padding rows of a batch, for which no request is sent."""
 CAMERA, STATES, ELAPSED, PROMPT = "camera/", "states", "elapsed", "prompt"
 
@@ -45,15 +45,17 @@ class RemotePolicy(nn.Module):
         super().__init__()
         self.spec = policy_spec(config, env_spec)
         self._config = config
-        self._platform = platform_for(config.platform, env_spec, "actor.model.platform")
-        self._links = [link(config) for _ in range(config.connections)]
+        self._platform = load_platform(config.platform, env_spec, "actor.model.platform")
+        self._clients = [make_client(config) for _ in range(config.connections)]
         self._threads = ThreadPoolExecutor(config.connections, "remote")
 
     def prepare(self, observation: Observation) -> Inputs:
         texts = [text.encode() for text in observation["task_descriptions"]]
-        if long := [text for text in texts if len(text) > LONGEST_PROMPT]:
-            raise PolicyError(f"a sentence has at most {LONGEST_PROMPT} bytes, got {len(long[0])}")
-        prompts = np.zeros((len(texts), LONGEST_PROMPT), np.uint8)
+        if long := [text for text in texts if len(text) > MAX_PROMPT_BYTES]:
+            raise PolicyError(
+                f"an instruction has at most {MAX_PROMPT_BYTES} bytes, got {len(long[0])}"
+            )
+        prompts = np.zeros((len(texts), MAX_PROMPT_BYTES), np.uint8)
         for row, text in enumerate(texts):
             prompts[row, : len(text)] = np.frombuffer(text, np.uint8)
         frames = {CAMERA + name: array for name, array in observation["cameras"].items()}
@@ -63,17 +65,18 @@ class RemotePolicy(nn.Module):
     def act(self, inputs: Inputs, keys: RowKeys, *, deterministic: bool = False) -> PolicyOutput:
         shape = self.spec.num_action_chunks, self.spec.action_dim
         actions = np.zeros((len(keys), *shape), np.float32)
-        asked = [row for row, key in enumerate(keys.keys) if key != FILLING]
+        rows = [row for row, key in enumerate(keys.keys) if key != PADDING_KEY]
+        observation = _observation(inputs)
 
-        def answer(slot: int) -> None:
-            for row in asked[slot :: len(self._links)]:
-                actions[row] = self._ask(self._links[slot], inputs, row, keys.keys[row])
+        def send_rows(slot: int) -> None:
+            for row in rows[slot :: len(self._clients)]:
+                message = self._message(observation, row, keys.keys[row])
+                answer = self._clients[slot].request(message)
+                actions[row] = self._validated(answer.get("actions"))
 
-        for _ in self._threads.map(answer, range(min(len(asked), len(self._links)))):
+        for _ in self._threads.map(send_rows, range(min(len(rows), len(self._clients)))):
             pass  # iterating raises the exception of a failed request
-        return PolicyOutput(
-            actions, torch.zeros(actions.shape), torch.zeros(len(keys), 0), {}
-        )  # fmt: skip
+        return PolicyOutput(actions, torch.zeros(actions.shape), torch.zeros(len(keys), 0), {})
 
     def evaluate(
         self, inputs: Mapping[str, torch.Tensor], replay: Mapping[str, torch.Tensor]
@@ -107,23 +110,16 @@ class RemotePolicy(nn.Module):
         path.mkdir(parents=True, exist_ok=True)
         (path / "config.json").write_text(json.dumps({"url": self._config.url}))
 
-    def _ask(self, to: Link, inputs: Inputs, row: int, key: tuple[int | str, ...]) -> np.ndarray:
-        observation: Observation = {
-            "cameras": {
-                name.removeprefix(CAMERA): array
-                for name, array in inputs.items()
-                if name.startswith(CAMERA)
-            },
-            "states": inputs[STATES],
-            "task_descriptions": [bytes(text).rstrip(b"\0").decode() for text in inputs[PROMPT]],
-            "elapsed": inputs[ELAPSED],
-        }
-        message = self._platform.message(observation, row)
-        if len(key) == PARTS and key[1] == PHASE:
+    def _message(
+        self, observation: Observation, row: int, key: tuple[int | str, ...]
+    ) -> dict[str, Any]:
+        """Return the message for one row; in an evaluation it holds the key of the row's draws."""
+        message = self._platform.to_message(observation, row)
+        if len(key) == KEY_LENGTH and key[1] == EVAL_PHASE:
             message[KEY] = [key[0], *key[3:]]
-        return self._checked(to.ask(message).get("actions"))
+        return message
 
-    def _checked(self, actions: Any) -> np.ndarray:
+    def _validated(self, actions: Any) -> np.ndarray:
         """Return the first C actions of an answer, float32 `[C, A]`.
 
         Raises:
@@ -131,14 +127,21 @@ class RemotePolicy(nn.Module):
                 entries, or are not finite in float32.
         """
         chunk, entries = self.spec.num_action_chunks, self.spec.action_dim
-        right = isinstance(actions, np.ndarray) and actions.dtype.kind in "fiu"
-        if not right or actions.ndim != 2 or len(actions) < chunk or actions.shape[1] != entries:
-            found = f"{actions.dtype} {list(actions.shape)}" if isinstance(
-                actions, np.ndarray
-            ) else f"{actions!r:.60}"  # fmt: skip
+        is_numeric = isinstance(actions, np.ndarray) and actions.dtype.kind in "fiu"
+        if (
+            not is_numeric
+            or actions.ndim != 2
+            or len(actions) < chunk
+            or actions.shape[1] != entries
+        ):
+            description = (
+                f"{actions.dtype} {list(actions.shape)}"
+                if isinstance(actions, np.ndarray)
+                else f"{actions!r:.60}"
+            )
             raise PolicyError(
                 f"the server at {self._config.url} must answer with actions of at least {chunk} "
-                f"steps and {entries} entries, got {found}",
+                f"steps and {entries} entries, got {description}",
                 hint="actor.model.num_action_chunks: steps that are executed per decision",
             )
         with np.errstate(over="ignore"):  # values beyond float32 become inf and are refused below
@@ -157,11 +160,25 @@ class RemotePolicy(nn.Module):
         raise PolicyError(self.spec.evaluation_only, hint="rlcore eval")
 
 
-def link(config: RemoteConfig) -> Link:
+def _observation(inputs: Inputs) -> Observation:
+    """Return the observation of R rows that :meth:`RemotePolicy.prepare` converted to arrays."""
+    return {
+        "cameras": {
+            name.removeprefix(CAMERA): array
+            for name, array in inputs.items()
+            if name.startswith(CAMERA)
+        },
+        "states": inputs[STATES],
+        "task_descriptions": [bytes(text).rstrip(b"\0").decode() for text in inputs[PROMPT]],
+        "elapsed": inputs[ELAPSED],
+    }
+
+
+def make_client(config: RemoteConfig) -> PolicyClient:
     """Return a connection with the configured timeouts and limits, not established yet."""
-    return Link(
+    return PolicyClient(
         config.url,
-        reconnect=config.reconnect_s,
-        reply=config.reply_s,
-        most=int(config.max_message_mb * 2**20),
+        reconnect_s=config.reconnect_s,
+        reply_s=config.reply_s,
+        max_bytes=int(config.max_message_mb * 2**20),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rlcore.config.schema import ModelConfig, TrustedKey, key
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import EnvSpec, PolicySpec
-from rlcore_serve.platforms import platform_for
+from rlcore_serve.platforms import load_platform
 
 SCHEMES = ("ws://", "wss://")
 
@@ -26,12 +26,18 @@ class RemoteConfig(ModelConfig):
     platform: str = key(
         "names of observations on the wire: rlcore, libero, droid, aloha, or a YAML file", "rlcore"
     )
-    connections: int = key("requests in flight at most, each on a connection of its own", 8,
-                           minimum=1, magnitude_limit=1024)  # fmt: skip
+    connections: int = key(
+        "requests in flight at most, each on a connection of its own",
+        8,
+        minimum=1,
+        magnitude_limit=1024,
+    )
     reconnect_s: float = key(
         "longest time to reach the server, at the start and after a connection broke, in seconds",
-        60.0, minimum=0, maximum=86_400,
-    )  # fmt: skip
+        60.0,
+        minimum=0,
+        maximum=86_400,
+    )
     reply_s: float = key(
         "longest time for an answer, in seconds", 120.0, exclusive_minimum=0, maximum=86_400
     )
@@ -50,7 +56,7 @@ def policy_spec(config: RemoteConfig, env: EnvSpec) -> PolicySpec:
             f"actor.model.url must be ws://HOST:PORT, got {config.url!r}",
             hint="actor.model.url=ws://127.0.0.1:8000 for rlcore serve on this machine",
         )
-    if len(platform_for(config.platform, env, "actor.model.platform").states) > 1:
+    if len(load_platform(config.platform, env, "actor.model.platform").states) > 1:
         raise ConfigError(
             f"actor.model.platform={config.platform} sends the state in parts, and "
             f"{env.name} has it in one",

@@ -40,16 +40,16 @@ INTERNAL_ERROR, GOING_AWAY, TRY_AGAIN_LATER, MESSAGE_TOO_BIG = 1011, 1001, 1013,
 TOO_SLOW = 1008
 CONTROL = 0x8
 """Bit of a frame's opcode that is set for pings, pongs and closes, and unset for messages' data."""
-DRAIN_SECONDS = 30.0  # on SIGTERM, longest time to answer observations that have arrived
-CLOSE_SECONDS = 2.0
+DRAIN_TIMEOUT_S = 30.0  # on SIGTERM, longest time to answer observations that have arrived
+CLOSE_TIMEOUT_S = 2.0
 """Seconds to wait for a client to confirm that its connection is closed."""
-PHASE = ("eval", 0)
+EVAL_PHASE = ("eval", 0)
 """Phase and update in keys of evaluations, inserted after the seed of a client's key, so that the
 policy's draws are those of an evaluation."""
-LONGEST_SENTENCE = 2000
-quiet = logging.getLogger("rlcore_serve")
-quiet.addHandler(logging.NullHandler())
-quiet.propagate = False
+MAX_ERROR_LENGTH = 2000
+logger = logging.getLogger("rlcore_serve")
+logger.addHandler(logging.NullHandler())
+logger.propagate = False
 
 
 class TooSlowError(Exception):
@@ -60,22 +60,27 @@ class TimedConnection(ServerConnection):
     """A connection with a timeout for receiving a message, in one frame or several.
 
     Args:
-        longest: timeout in seconds from a message's first byte to its last. It does not expire
+        timeout_s: timeout in seconds from a message's first byte to its last. It does not expire
             while the server itself pauses reading, because earlier messages are unanswered.
-        end: called with this connection when the timeout expires.
+        on_slow: called with this connection when the timeout expires.
     """
 
     def __init__(
-        self, *args: Any, longest: float, end: Callable[[TimedConnection], None], **options: Any
+        self,
+        *args: Any,
+        timeout_s: float,
+        on_slow: Callable[[TimedConnection], None],
+        **options: Any,
     ) -> None:
         super().__init__(*args, **options)
-        self._longest, self._end = longest, end
-        self._limit: asyncio.TimerHandle | None = None
+        self._timeout_s = timeout_s
+        self._on_slow = on_slow
+        self._timer: asyncio.TimerHandle | None = None
         self._in_message = False
 
     def data_received(self, data: bytes) -> None:
-        if self.request is not None and self._limit is None:
-            self._limit = self.loop.call_later(self._longest, self._over)
+        if self.request is not None and self._timer is None:
+            self._timer = self.loop.call_later(self._timeout_s, self._on_timeout)
         super().data_received(data)
 
     def process_event(self, event: Any) -> None:
@@ -83,23 +88,23 @@ class TimedConnection(ServerConnection):
         if isinstance(event, Frame) and not event.opcode & CONTROL:
             self._in_message = not event.fin
         if not self._in_message:
-            self._stop_limit()
+            self._cancel_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_limit()
+        self._cancel_timer()
         super().connection_lost(exc)
 
-    def _stop_limit(self) -> None:
-        if self._limit is not None:
-            self._limit.cancel()
-            self._limit = None
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
-    def _over(self) -> None:
-        self._limit = None
+    def _on_timeout(self) -> None:
+        self._timer = None
         if self.transport.is_reading():
-            self._end(self)
+            self._on_slow(self)
         else:
-            self._limit = self.loop.call_later(self._longest, self._over)
+            self._timer = self.loop.call_later(self._timeout_s, self._on_timeout)
 
 
 class PolicyServer:
@@ -112,7 +117,7 @@ class PolicyServer:
         make_batcher: builds the batcher, which :meth:`run` runs, from a function that returns the
             number of connected clients.
         key: key that clients must send; None if they need none.
-        say: prints a line.
+        print_line: prints a line.
     """
 
     def __init__(
@@ -122,10 +127,13 @@ class PolicyServer:
         metadata: Mapping[str, Any],
         make_batcher: Callable[[Callable[[], int]], Batcher],
         key: str | None = None,
-        say: Callable[[str], None] = print,
+        print_line: Callable[[str], None] = print,
     ) -> None:
-        self._settings, self._platform, self._key, self._say = settings, platform, key, say
-        self._hello = pack(dict(metadata))
+        self._settings = settings
+        self._platform = platform
+        self._key = key
+        self._print_line = print_line
+        self._metadata = pack(dict(metadata))
         self._batcher = make_batcher(lambda: len(self._clients))
         # time at which each client connected, or inf once it has had an answer
         self._clients: dict[ServerConnection, float] = {}
@@ -148,22 +156,22 @@ class PolicyServer:
         loop = asyncio.get_running_loop()
         answering = loop.create_task(self._batcher.run())
         answering.add_done_callback(lambda _: self.stop())
-        longest = self._settings.message_s
+        timeout_s = self._settings.message_s
         async with serve(
-            self._talk,
+            self._serve_client,
             self._settings.host,
             self._settings.port,
             process_request=self._admit,
             create_connection=partial(  # type: ignore[arg-type]  # it is only called
-                TimedConnection, longest=longest, end=self._end_slow
+                TimedConnection, timeout_s=timeout_s, on_slow=self._disconnect_slow
             ),
-            open_timeout=longest,
-            close_timeout=CLOSE_SECONDS,
+            open_timeout=timeout_s,
+            close_timeout=CLOSE_TIMEOUT_S,
             compression=None,
             max_size=self._settings.max_message_bytes,
             max_queue=2,
             origins=[None],  # refuse web pages: browsers send the header Origin
-            logger=quiet,
+            logger=logger,
             server_header=None,
         ) as server:
             ready(server.sockets[0].getsockname()[1])
@@ -185,13 +193,16 @@ class PolicyServer:
 
     async def _drain(self, server: Server) -> None:
         server.close(close_connections=False)
-        until = time.monotonic() + DRAIN_SECONDS
+        deadline = time.monotonic() + DRAIN_TIMEOUT_S
         if self._busy:
-            self._say(f"answering {self._busy} observations, then closing")
-        while self._busy and time.monotonic() < until:
+            self._print_line(f"answering {self._busy} observations, then closing")
+        while self._busy and time.monotonic() < deadline:
             await asyncio.sleep(0.01)
         await asyncio.gather(
-            *(client.close(GOING_AWAY, "the server ends") for client in list(self._clients))
+            *(
+                client.close(GOING_AWAY, "the server is shutting down")
+                for client in list(self._clients)
+            )
         )
 
     def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
@@ -199,38 +210,40 @@ class PolicyServer:
         if request.path == "/healthz":
             return connection.respond(http.HTTPStatus.OK, "OK\n")
         if self._key is not None:
-            given = request.headers.get_all("Authorization")
-            wanted = f"Api-Key {self._key}".encode()
-            sent = given[0].encode("utf-8", "surrogateescape") if len(given) == 1 else b""
-            if not hmac.compare_digest(sent, wanted):
+            authorization = request.headers.get_all("Authorization")
+            expected = f"Api-Key {self._key}".encode()
+            sent = b""
+            if len(authorization) == 1:
+                sent = authorization[0].encode("utf-8", "surrogateescape")
+            if not hmac.compare_digest(sent, expected):
                 return connection.respond(
                     http.HTTPStatus.UNAUTHORIZED, "send the header Authorization: Api-Key KEY\n"
                 )
         if not self._has_room():
             return connection.respond(
                 http.HTTPStatus.SERVICE_UNAVAILABLE,
-                f"{self._settings.max_clients} clients are connected, and no more are taken\n",
+                f"{self._settings.max_clients} clients are connected, and no more are admitted\n",
             )
         return None
 
-    async def _talk(self, client: ServerConnection) -> None:
+    async def _serve_client(self, client: ServerConnection) -> None:
         number = next(self._numbers)
         if not self._has_room():  # other clients connected since _admit
-            await client.close(TRY_AGAIN_LATER, "no more clients are taken")
+            await client.close(TRY_AGAIN_LATER, "no more clients are admitted")
             return
         self._clients[client] = time.monotonic()
         try:
-            await self._send(client, self._hello)
-            await self._converse(client, number)
+            await self._send(client, self._metadata)
+            await self._answer_messages(client, number)
         except ConnectionClosed as error:
             if error.sent is not None and error.sent.code == MESSAGE_TOO_BIG:
-                self._say(f"client {number}: {error.sent.reason} (serve.max_message_mb)")
+                self._print_line(f"client {number}: {error.sent.reason} (serve.max_message_mb)")
             elif error.sent is not None and error.sent.code == TOO_SLOW:
-                self._say(f"client {number}: {error.sent.reason}")
+                self._print_line(f"client {number}: {error.sent.reason}")
         except TooSlowError:
             client.transport.abort()
             limit = f"{self._settings.message_s:g} s (serve.message_s)"
-            self._say(f"client {number}: has not taken its answer within {limit}")
+            self._print_line(f"client {number}: has not received its answer within {limit}")
         finally:
             self._clients.pop(client, None)
 
@@ -246,13 +259,17 @@ class PolicyServer:
         if time.monotonic() - since < self._settings.message_s:
             return False
         del self._clients[client]
-        self._start(client.close(TRY_AGAIN_LATER, "it asked nothing, and others want its place"))
+        self._start(
+            client.close(
+                TRY_AGAIN_LATER, "it sent no observation, and another client needs its place"
+            )
+        )
         return True
 
-    def _end_slow(self, client: ServerConnection) -> None:
+    def _disconnect_slow(self, client: ServerConnection) -> None:
         self._clients.pop(client, None)
         limit = f"{self._settings.message_s:g} s (serve.message_s)"
-        self._start(client.close(TOO_SLOW, f"a message has not come in whole within {limit}"))
+        self._start(client.close(TOO_SLOW, f"a message was not received completely within {limit}"))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -266,48 +283,48 @@ class PolicyServer:
         except TimeoutError:
             raise TooSlowError from None
 
-    async def _converse(self, client: ServerConnection, number: int) -> None:
-        before: float | None = None
+    async def _answer_messages(self, client: ServerConnection, number: int) -> None:
+        previous_ms: float | None = None
         assert self._stop is not None
         for request in itertools.count():
             message = await client.recv()
-            begin = time.perf_counter()
+            started = time.perf_counter()
             self._busy += 1
             try:
                 reply = await self._reply(message, (number, request))
-                if before is not None:
-                    reply["server_timing"]["prev_total_ms"] = before
+                if previous_ms is not None:
+                    reply["server_timing"]["prev_total_ms"] = previous_ms
                 await self._send(client, pack(reply))
             except (ConnectionClosed, TooSlowError):
                 raise
             except Exception as error:  # errors of the policy too: other clients are still served
-                said = _sentence(error)
-                self._say(f"client {number}: {said}")
-                await self._send(client, said)
+                text = _client_message(error)
+                self._print_line(f"client {number}: {text}")
+                await self._send(client, text)
                 await client.close(INTERNAL_ERROR, "")
                 return
             finally:
                 self._busy -= 1
             if client in self._clients:
                 self._clients[client] = math.inf
-            before = 1e3 * (time.perf_counter() - begin)
+            previous_ms = 1e3 * (time.perf_counter() - started)
             if self._stop.is_set():
-                await client.close(GOING_AWAY, "the server ends")
+                await client.close(GOING_AWAY, "the server is shutting down")
                 return
 
-    async def _reply(self, message: str | bytes, place: tuple[int, int]) -> dict[str, Any]:
-        begin = time.perf_counter()
+    async def _reply(self, message: str | bytes, request_number: tuple[int, int]) -> dict[str, Any]:
+        started = time.perf_counter()
         if isinstance(message, str):
             raise ObservationError("an observation is a binary frame, got a text frame")
-        given = unpack(message)
-        row = self._platform.row(given)
-        asked = key_of(given)
-        if asked is None:
-            key: tuple[int | str, ...] = ("serve", self._settings.seed, *place)
+        message_map = unpack(message)
+        observation = self._platform.to_observation(message_map)
+        client_key = key_of(message_map)
+        if client_key is None:
+            key: tuple[int | str, ...] = ("serve", self._settings.seed, *request_number)
         else:
-            key = (asked[0], *PHASE, *asked[1:])
-        read_ms = 1e3 * (time.perf_counter() - begin)
-        answer = await self._batcher.ask(row, key)
+            key = (client_key[0], *EVAL_PHASE, *client_key[1:])
+        read_ms = 1e3 * (time.perf_counter() - started)
+        answer = await self._batcher.submit(observation, key)
         timing = {
             "infer_ms": answer.infer_ms,
             "wait_ms": answer.wait_ms,
@@ -317,12 +334,12 @@ class PolicyServer:
         return {"actions": answer.actions, "server_timing": timing}
 
 
-def _sentence(error: Exception) -> str:
+def _client_message(error: Exception) -> str:
     """Return the message for the client on an error, in one line and without traceback."""
     if isinstance(error, (WireError, ObservationError)):
-        said = str(error)
+        text = str(error)
     elif isinstance(error, UserError):
-        said = error.message
+        text = error.message
     else:
-        said = f"the policy failed: {type(error).__name__}: {error}"
-    return " ".join(said.split())[:LONGEST_SENTENCE]
+        text = f"the policy failed: {type(error).__name__}: {error}"
+    return " ".join(text.split())[:MAX_ERROR_LENGTH]

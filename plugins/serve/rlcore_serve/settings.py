@@ -24,39 +24,48 @@ class ServeConfig(Settings):
     """A server of one policy."""
 
     host: str = key(
-        "address it listens on; others than this machine's need a key; ::, unlike 0.0.0.0, is IPv6 "
-        "alone", "127.0.0.1",
-    )  # fmt: skip
-    port: int = key("port; 0: any that is free", 8000, minimum=0, maximum=65535)
+        "address to listen on; a non-loopback address needs a key; :: listens on IPv6 only",
+        "127.0.0.1",
+    )
+    port: int = key("port; 0: any free port", 8000, minimum=0, maximum=65535)
     platform: str = key(
         "names of observations: rlcore, libero, droid, aloha, or a YAML file", "rlcore"
     )
-    max_batch: int = key("most observations in one forward", 8, minimum=1, magnitude_limit=4096)
+    max_batch: int = key(
+        "most observations in one forward pass", 8, minimum=1, magnitude_limit=4096
+    )
     max_wait_ms: float = key(
-        "longest that an observation waits for others, in milliseconds; nobody is waited for who "
-        "is not connected", 5.0, minimum=0, maximum=60_000,
-    )  # fmt: skip
+        "longest time that an observation waits for others, in milliseconds; a batch with an "
+        "observation of each connected client waits no longer",
+        5.0,
+        minimum=0,
+        maximum=60_000,
+    )
     deterministic: bool = key("act without exploration noise", True)
     forward_batch: int | None = key(
-        "rows of each forward, filled up: a row's actions are then the same to the bit, whoever "
-        "shares its forward; null: as many as there are",
-        minimum=1, magnitude_limit=4096,
-    )  # fmt: skip
-    seed: int = key("of the draws of clients that send no key", 0, minimum=0)
+        "rows of each forward pass, padded: the actions of a row are then bitwise the same "
+        "whatever the other rows are; null: no padding",
+        minimum=1,
+        magnitude_limit=4096,
+    )
+    seed: int = key("seed of the random draws for clients that send no key", 0, minimum=0)
     max_clients: int = key(
         "most connections; more are refused with 503", 64, minimum=1, maximum=10_000
     )
     max_message_mb: float = key("largest message, in MiB", 16.0, exclusive_minimum=0, maximum=1024)
     message_s: float = key(
-        "longest time for a handshake, for a message to come in whole and for an answer to be "
-        "taken, in seconds; a client that has asked nothing yet keeps its place so long, and then "
-        "until another wants it",
-        10.0, exclusive_minimum=0, maximum=3600,
-    )  # fmt: skip
+        "timeout in seconds of a handshake, of receiving a message and of sending an answer; a "
+        "client that has sent no observation by then is disconnected if another needs its place",
+        10.0,
+        exclusive_minimum=0,
+        maximum=3600,
+    )
     forward_s: float | None = key(
-        "longest time of a forward, in seconds, after which the server ends with an error; null: "
-        "cluster.timeouts.policy of the run", exclusive_minimum=0, maximum=86_400,
-    )  # fmt: skip
+        "timeout in seconds of a forward pass, after which the server exits with an error; null: "
+        "cluster.timeouts.policy of the run",
+        exclusive_minimum=0,
+        maximum=86_400,
+    )
 
     @property
     def max_message_bytes(self) -> int:
@@ -70,7 +79,7 @@ def read_settings(words: Sequence[str]) -> ServeConfig:
     Raises:
         ConfigError: a key is unknown, or a value has another type or is out of range.
     """
-    names = [one.path for one in walk(ServeConfig())]
+    names = [field.path for field in walk(ServeConfig())]
     settings = OmegaConf.structured(ServeConfig)
     for word in words:
         name, equals, text = word.partition("=")
@@ -80,20 +89,20 @@ def read_settings(words: Sequence[str]) -> ServeConfig:
                 f"{choices_message(name.removeprefix(SECTION), names)}",
                 hint="rlcore serve --help",
             )
-        own_name = name.removeprefix(SECTION)
+        path = name.removeprefix(SECTION)
         try:
-            OmegaConf.update(settings, own_name, _value(text, isinstance(settings[own_name], str)))
+            OmegaConf.update(settings, path, _value(text, isinstance(settings[path], str)))
         except (OmegaConfBaseException, yaml.YAMLError) as error:
             raise ConfigError(f"{word!r:.100}: {str(error).splitlines()[0]}") from None
-    found = OmegaConf.to_object(settings)
-    assert isinstance(found, ServeConfig)
-    if not found.host:
+    config = OmegaConf.to_object(settings)
+    assert isinstance(config, ServeConfig)
+    if not config.host:
         raise ConfigError("serve.host must be an address, got ''")
-    for one in walk(found):
-        number = isinstance(one.value, (int, float)) and not isinstance(one.value, bool)
-        if number and one.value not in one.range:
-            raise ConfigError(f"{SECTION}{one.path} must be {one.range}, got {one.value}")
-    return found
+    for field in walk(config):
+        number = isinstance(field.value, (int, float)) and not isinstance(field.value, bool)
+        if number and field.value not in field.range:
+            raise ConfigError(f"{SECTION}{field.path} must be {field.range}, got {field.value}")
+    return config
 
 
 def _value(text: str, is_text: bool) -> Any:

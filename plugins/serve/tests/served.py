@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rlcore_serve.batching import Batcher, acting
+from rlcore_serve.batching import Batcher, action_function
 from rlcore_serve.command import metadata
-from rlcore_serve.platforms import platform_for
+from rlcore_serve.platforms import load_platform
 from rlcore_serve.server import PolicyServer
 from rlcore_serve.settings import ServeConfig
 from rlcore_serve.wire import pack, unpack
@@ -58,13 +58,15 @@ def serving(
 ) -> Iterator[Running]:
     config = ServeConfig(**{"port": 0, **settings})
     loop, lines = asyncio.new_event_loop(), list[str]()
-    own = acting(policy, deterministic=config.deterministic, forward_batch=config.forward_batch)
+    own = action_function(
+        policy, deterministic=config.deterministic, forward_batch=config.forward_batch
+    )
     server = PolicyServer(
         config,
-        platform_for(config.platform, policy.env_spec),
+        load_platform(config.platform, policy.env_spec),
         metadata(policy, config, "run"),
         lambda connected: Batcher(
-            act or own, connected, most=config.max_batch, wait=config.max_wait_ms / 1e3
+            act or own, connected, max_batch=config.max_batch, max_wait_s=config.max_wait_ms / 1e3
         ),
         key,
         lines.append,

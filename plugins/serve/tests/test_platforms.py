@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from rlcore_serve.platforms import platform_for, served_platform
+from rlcore_serve.platforms import load_platform, load_served_platform
 
 from rlcore.cli.main import main
 from rlcore.contracts.errors import ConfigError
@@ -56,7 +56,7 @@ def test_a_file_that_is_no_platform(policy, tmp_path, changes, said):
     content = {name: value for name, value in {**WHOLE, **changes}.items() if value is not ...}
     file = written(tmp_path, content)
     with pytest.raises(ConfigError, match=said) as caught:
-        platform_for(file, policy.env_spec)
+        load_platform(file, policy.env_spec)
     assert caught.value.message.startswith(f"serve.platform={file}") and caught.value.hint
 
 
@@ -65,18 +65,18 @@ def test_a_file_of_another_form(policy, tmp_path, text):
     file = tmp_path / "own.yaml"
     file.write_text(text)
     with pytest.raises(ConfigError, match=f"serve.platform={file}"):
-        platform_for(str(file), policy.env_spec)
+        load_platform(str(file), policy.env_spec)
 
 
 @pytest.mark.parametrize("named", ["/", "/dev/zero", "nowhere.yaml", "liber"])
 def test_no_such_platform(policy, named):
     with pytest.raises(ConfigError, match=f"serve.platform={named}"):
-        platform_for(named, policy.env_spec)
+        load_platform(named, policy.env_spec)
 
 
 def test_a_brace_in_a_camera_name_is_text(policy, tmp_path):
     file = written(tmp_path, {**WHOLE, "cameras": "{0}/{camera}/{x}"})
-    assert platform_for(file, policy.env_spec).cameras == {"top": "{0}/top/{x}"}
+    assert load_platform(file, policy.env_spec).cameras == {"top": "{0}/top/{x}"}
 
 
 def test_a_server_that_could_answer_nobody_does_not_start(run, policy, tmp_path, capsys):
@@ -87,9 +87,11 @@ def test_a_server_that_could_answer_nobody_does_not_start(run, policy, tmp_path,
     for frame, fits in ([16, 16], True), ([16, 15], False), (None, True):
         file = written(tmp_path, {**WHOLE, "frame": frame})
         if fits:
-            served_platform(file, policy.env_spec, MIB)
+            load_served_platform(file, policy.env_spec, MIB)
         else:
             with pytest.raises(ConfigError, match="16x15"):
-                served_platform(file, policy.env_spec, MIB)
+                load_served_platform(file, policy.env_spec, MIB)
     with pytest.raises(ConfigError, match=r"serve\.max_message_mb"):
-        served_platform("rlcore", policy.env_spec, 16 * 16 * 3)  # and names and state beside it
+        load_served_platform(
+            "rlcore", policy.env_spec, 16 * 16 * 3
+        )  # and names and state beside it

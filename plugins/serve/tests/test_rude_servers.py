@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from rlcore_serve.client import Link
-from rlcore_serve.observe import LARGEST_NOTE, note_server
+from rlcore_serve.client import PolicyClient
+from rlcore_serve.manifest import MAX_METADATA_LENGTH, record_server
 from rlcore_serve.remote import RemotePolicy, make
 from rlcore_serve.remote_settings import RemoteConfig
 from rlcore_serve.wire import pack, unpack
@@ -177,13 +177,13 @@ def test_actions_that_are_not_finite_are_its_fault(policy, observation, bad, nam
          {"name": "pi0", "deep": {"\ufffd": ["a", [0, 1], None]}}),
         ({"n": float("nan"), "s": np.float32(0.5), "i": np.array([np.inf])},
          {"n": "nan", "s": 0.5, "i": ["inf"]}),
-        ({"long": "x" * LARGEST_NOTE}, f"{LARGEST_NOTE + 12} bytes, left out"),
+        ({"long": "x" * MAX_METADATA_LENGTH}, f"{MAX_METADATA_LENGTH + 12} bytes, left out"),
     ],
 )  # fmt: skip
 def test_what_it_says_of_itself(tmp_path, hello, kept):
     (tmp_path / "manifest.json").write_text('{"versions": {}}')
     with answering(once, hello) as url:
-        note_server(RemoteConfig(url=url), tmp_path)
+        record_server(RemoteConfig(url=url), tmp_path)
     note = json.loads((tmp_path / "manifest.json").read_text())
     assert note == {"versions": {}, "policy_server": {"url": url, "says": kept}}
 
@@ -240,12 +240,12 @@ def test_a_server_that_takes_nothing_more():
         released.wait(30)
 
     with answering(hold) as url:
-        to = Link(url, reconnect=1, reply=1, most=1 << 20)
+        to = PolicyClient(url, reconnect_s=1, reply_s=1, max_bytes=1 << 20)
         to.open()
         since = time.monotonic()
         to._connection.send(b"x")  # it is busy with this
         big = {"frame": np.zeros(64 << 20, np.uint8)}
         with pytest.raises(PolicyError, match=f"the server at {url}"):
-            to.ask(big)
+            to.request(big)
         assert time.monotonic() - since < 20
         released.set()

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import pytest
 from rlcore_serve.batching import Batcher
-from rlcore_serve.platforms import platform_for
+from rlcore_serve.platforms import load_platform
 from rlcore_serve.server import PolicyServer
 from rlcore_serve.settings import ServeConfig, read_settings
 from rlcore_serve.wire import pack
@@ -151,7 +151,7 @@ def test_a_client_that_does_not_take_its_answer_is_cut_off(policy, observation):
         for _ in range(6):
             deaf.send(pack(message_of(observation)))
         deadline = time.monotonic() + 20
-        while not any("has not taken its answer" in line for line in server.lines):
+        while not any("has not received its answer" in line for line in server.lines):
             assert time.monotonic() < deadline, server.lines
             time.sleep(0.1)
         with server.connect() as client:  # its place is free
@@ -172,9 +172,9 @@ def test_a_policy_that_hangs_ends_the_server_with_an_error(policy, observation):
     config = ServeConfig(port=0)
     server = PolicyServer(
         config,
-        platform_for("rlcore", policy.env_spec),
+        load_platform("rlcore", policy.env_spec),
         {},
-        lambda connected: Batcher(act, connected, most=1, wait=0, longest=1),
+        lambda connected: Batcher(act, connected, max_batch=1, max_wait_s=0, timeout_s=1),
     )
     threads: list[threading.Thread] = []
 
@@ -194,7 +194,7 @@ def test_a_policy_that_hangs_ends_the_server_with_an_error(policy, observation):
         assert "held.wait()" in caught.value.message
         for thread in threads:
             thread.join(10)
-        assert len(said) == 3 and all("has not returned from a forward" in str(one) for one in said)
+        assert len(said) == 3 and all("serve.forward_s" in str(one) for one in said)
         assert not any("held.wait()" in str(one) for one in said)
     finally:
         held.set()
