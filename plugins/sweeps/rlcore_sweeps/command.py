@@ -39,11 +39,9 @@ from rlcore.runs.folder import SWEEP_TABLE, RunFolder
 from rlcore.utils.stdio import tolerate_broken_output
 from rlcore.utils.text import shorten
 from rlcore_sweeps import table
-from rlcore_sweeps.admitted import is_admitted
-from rlcore_sweeps.composing import composed, composed_if
-from rlcore_sweeps.job import JobFailed, Note, require_own_files
+from rlcore_sweeps.job import JobFailedError, JobRecord, require_writable_files
+from rlcore_sweeps.job_config import compose_job, try_compose_job
 from rlcore_sweeps.loader import SweepLoader
-from rlcore_sweeps.player import Player
 from rlcore_sweeps.recipe import with_recipe
 from rlcore_sweeps.request import (
     CFG,
@@ -52,29 +50,33 @@ from rlcore_sweeps.request import (
     FILE,
     MULTIRUN,
     PACKAGE,
-    Choices,
-    Order,
-    for_hydra,
-    for_job,
+    JobChoices,
+    SweepRequest,
     key_of,
-    listed,
+    override_list,
+    quote_text_values,
+    to_hydra,
+    to_rlcore,
     with_split,
-    with_texts,
 )
+from rlcore_sweeps.safe_overrides import is_safe
+from rlcore_sweeps.task import JobTask
 
 LAUNCHER = ("hydra/launcher", "hydra.launcher.")
 SHOWN = 200  # characters of an argument that an error message shows
-HARMLESS = (*CONFIG_NAME, "-v", "--verbose", "--verify", "--trust", "--format")
+HARMLESS_FLAGS = (*CONFIG_NAME, "-v", "--verbose", "--verify", "--trust", "--format")
 """Flags that a sweep's folder may contain. A resume passes `--trust` on only if it is given again.
 """
 VERBS = ("train", "eval", "sft", "collect")
 BASIC = "hydra._internal.core_plugins.basic_sweeper.BasicSweeper"
-OURS = ("hydra_plugins.hydra_rlcore_", "hydra._internal.")
+OWN_PLUGINS = ("hydra_plugins.hydra_rlcore_", "hydra._internal.")
 """Prefixes of the launchers and sweepers that rlcore and Hydra bring."""
 DIGITS = 3  # of a job's number, if the sweeper decides how many jobs there are
-LISTS = "a=1,2,3 or a=range(1,4) or a=choice(x,y); a sweeper of another kind: hydra/sweeper=NAME"
-SETTINGS = "rlcore train --cfg hydra -p hydra.launcher (or .sweeper)"
-ENTERED = "rlcore sweep train quickstart runner.seed=0,1,2"
+LIST_EXAMPLES = (
+    "a=1,2,3 or a=range(1,4) or a=choice(x,y); a sweeper of another kind: hydra/sweeper=NAME"
+)
+SHOW_SETTINGS = "rlcore train --cfg hydra -p hydra.launcher (or .sweeper)"
+EXAMPLE = "rlcore sweep train quickstart runner.seed=0,1,2"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -84,20 +86,22 @@ def main(arguments: Sequence[str]) -> int:
         arguments: a verb and its arguments, or "resume" and the sweep's folder.
     """
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(f"{ENTERED}\nrlcore train ... -m is short for it; --help of the verb has its keys")
+        print(f"{EXAMPLE}\nrlcore train ... -m is short for it; --help of the verb has its keys")
         return 0
     version.setbase("1.3")
     with tolerate_broken_output():
         if arguments[0] == "resume":
             return _resume(arguments[1:])
-        order = with_recipe(Order.read(arguments))
-        if (shown := order.values(*CFG)) and shown[-1] != "job":
+        request = with_recipe(SweepRequest.parse(arguments))
+        if (shown := request.values(*CFG)) and shown[-1] != "job":
             multirun = not {*MULTIRUN}.isdisjoint(arguments)
-            return _show(order, whole=shown[-1] == "all", multirun=multirun)
-        return _play(order)
+            return _show(request, whole=shown[-1] == "all", multirun=multirun)
+        return _run_and_report(request)
 
 
-def play(verb: str, words: Sequence[str], *, config_dirs: Sequence[str | Path] = ()) -> list[Path]:
+def run_sweep(
+    verb: str, words: Sequence[str], *, config_dirs: Sequence[str | Path] = ()
+) -> list[Path]:
     """Run a sweep as the command does; return the folders of the runs that succeeded.
 
     Args:
@@ -110,12 +114,16 @@ def play(verb: str, words: Sequence[str], *, config_dirs: Sequence[str | Path] =
     """
     version.setbase("1.3")
     folders = [f"--config-dir={folder}" for folder in config_dirs]
-    place, _ = _played(with_recipe(Order.read([verb, *folders, *words])))
-    _told(place)
-    return [Path(note.folder) for note in Note.all(place) if note.state == "done" and note.folder]
+    place, _ = _run_in_folder(with_recipe(SweepRequest.parse([verb, *folders, *words])))
+    _print_table(place)
+    return [
+        Path(record.folder)
+        for record in JobRecord.load_all(place)
+        if record.state == "done" and record.folder
+    ]
 
 
-def _show(order: Order, *, whole: bool, multirun: bool) -> int:
+def _show(request: SweepRequest, *, whole: bool, multirun: bool) -> int:
     """Print the configuration that Hydra's plugins see (`--cfg hydra`); return the exit code.
 
     Args:
@@ -123,20 +131,22 @@ def _show(order: Order, *, whole: bool, multirun: bool) -> int:
         multirun: print the configuration of a sweep in place of that of a single run.
     """
     setup_globals()
-    JobRuntime.instance().set("name", order.verb)
+    JobRuntime.instance().set("name", request.verb)
     mode = RunMode.MULTIRUN if multirun else RunMode.RUN
-    first = ["hydra.job.num=0", "hydra.job.id='0'", *order.hydra]
-    loader = SweepLoader(order.config_dirs, typed=order.typed.union(first[:2]))
-    config = loader.load_configuration(None, [*first, *for_hydra(order.words)], mode)
-    text = OmegaConf.to_yaml(config, resolve="--resolve" in order.flags)
-    (package,) = order.values(*PACKAGE)[-1:] or (None,)
+    first = ["hydra.job.num=0", "hydra.job.id='0'", *request.hydra]
+    loader = SweepLoader(request.config_dirs, typed=request.typed.union(first[:2]))
+    config = loader.load_configuration(None, [*first, *to_hydra(request.words)], mode)
+    text = OmegaConf.to_yaml(config, resolve="--resolve" in request.flags)
+    (package,) = request.values(*PACKAGE)[-1:] or (None,)
     if not whole or (package or "").startswith("hydra"):
         print(yaml_below(text, package), end="")
         return 0
     print(text if package is None else "", end="")
-    flags = tuple("job" if flag == "all" else flag.replace("=all", "=job") for flag in order.flags)
-    order = replace(order, flags=flags)
-    return _play(order) if multirun else rlcore([order.verb, *flags, *order.words])
+    flags = tuple(
+        "job" if flag == "all" else flag.replace("=all", "=job") for flag in request.flags
+    )
+    request = replace(request, flags=flags)
+    return _run_and_report(request) if multirun else rlcore([request.verb, *flags, *request.words])
 
 
 def _resume(arguments: Sequence[str]) -> int:
@@ -150,7 +160,7 @@ def _resume(arguments: Sequence[str]) -> int:
     for word in words:
         if word in MULTIRUN:
             raise ConfigError("resume takes one run or one sweep at a time")
-    changes = Order.read(["resume", *words])
+    changes = SweepRequest.parse(["resume", *words])
     if len(changes.flags) != 1 or changes.words:
         odd = [*changes.words, *changes.flags[1:]]
         raise ConfigError(
@@ -158,33 +168,33 @@ def _resume(arguments: Sequence[str]) -> int:
             hint="rlcore resume SWEEP [sweep.parallel=N] [--trust]",
         )
     folder = Path(changes.flags[0]).expanduser().absolute()
-    order = Order.of(folder)
+    request = SweepRequest.load(folder)
     if not trust:
-        _require_plain(order, folder)
-    flags = tuple(flag for flag in order.flags if flag != "--trust")
-    flags = (*flags, "--trust") if trust and "--trust" in order.flags else flags
+        _require_plain(request, folder)
+    flags = tuple(flag for flag in request.flags if flag != "--trust")
+    flags = (*flags, "--trust") if trust and "--trust" in request.flags else flags
     given = {key_of(word) for word in changes.hydra} | {DIR}
-    hydra = [word for word in order.hydra if key_of(word) not in given]
+    hydra = [word for word in request.hydra if key_of(word) not in given]
     typed = frozenset(changes.hydra).union(hydra if trust else ())
-    return _play(
-        replace(order, flags=flags, hydra=(*hydra, *changes.hydra), typed=typed),
+    return _run_and_report(
+        replace(request, flags=flags, hydra=(*hydra, *changes.hydra), typed=typed),
         folder,
-        wary=not trust,
+        untrusted=not trust,
     )
 
 
-def _require_plain(order: Order, folder: Path) -> None:
+def _require_plain(request: SweepRequest, folder: Path) -> None:
     """Reject a sweep's folder that decides which code is loaded.
 
-    The overrides of the jobs are checked job by job (:meth:`rlcore_sweeps.player.Player.command`).
+    The overrides of the jobs are checked job by job (:meth:`rlcore_sweeps.task.JobTask.command`).
 
     Raises:
         ConfigError: an override of Hydra's keys, an interpolation, a flag or a verb could run code.
     """
-    odd = [word for word in order.hydra if not is_admitted(word)]
-    odd += [word for word in order.words if "${" in word]
-    odd += [flag for flag in order.flags if not _is_harmless(flag)]
-    odd += [] if order.verb in VERBS else [order.verb]
+    odd = [word for word in request.hydra if not is_safe(word)]
+    odd += [word for word in request.words if "${" in word]
+    odd += [flag for flag in request.flags if not _is_harmless(flag)]
+    odd += [] if request.verb in VERBS else [request.verb]
     if odd:
         raise ConfigError(
             f"{folder / FILE} holds {shorten(odd[0], SHOWN)}, which can run any code",
@@ -195,24 +205,28 @@ def _require_plain(order: Order, folder: Path) -> None:
 def _is_harmless(flag: str) -> bool:
     """Return whether a flag or a flag's value cannot make rlcore read a folder of configurations.
 
-    A flag must be in :data:`HARMLESS`; a value must not name a recipe by its file.
+    A flag must be in :data:`HARMLESS_FLAGS`; a value must not name a recipe by its file.
     """
     name, _, value = flag.partition("=") if flag.startswith("-") else ("", "", flag)
-    return (not name or name in HARMLESS) and (not value or not named_recipe(value)[1])
+    return (not name or name in HARMLESS_FLAGS) and (not value or not named_recipe(value)[1])
 
 
-def _play(order: Order, folder: Path | None = None, *, wary: bool = False) -> int:
+def _run_and_report(
+    request: SweepRequest, folder: Path | None = None, *, untrusted: bool = False
+) -> int:
     """Run a sweep in `folder`, or in a new one, and print its table; return the exit code."""
-    place, failed = _played(order, folder, wary=wary)
-    return max(int(failed), 0 if order.only_looks else _told(place))
+    place, failed = _run_in_folder(request, folder, untrusted=untrusted)
+    return max(int(failed), 0 if request.is_preview else _print_table(place))
 
 
-def _played(order: Order, folder: Path | None = None, *, wary: bool = False) -> tuple[Path, bool]:
+def _run_in_folder(
+    request: SweepRequest, folder: Path | None = None, *, untrusted: bool = False
+) -> tuple[Path, bool]:
     """Run a sweep.
 
     Args:
         folder: folder of a sweep to resume; None: create a new one.
-        wary: the arguments come from a folder that the user does not trust.
+        untrusted: the arguments come from a folder that the user does not trust.
 
     Returns:
         the sweep's folder, and whether a job failed.
@@ -221,45 +235,49 @@ def _played(order: Order, folder: Path | None = None, *, wary: bool = False) -> 
         UserError: the sweep cannot run. A new folder is removed again if no job has started.
     """
     setup_globals()
-    JobRuntime.instance().set("name", order.verb)
-    words = for_hydra(order.words)
-    loader = SweepLoader(order.config_dirs, typed=order.typed)
-    first = loader.load_configuration(None, list(order.hydra), RunMode.MULTIRUN)
-    hydra = [word for word in order.hydra if not (order.only_looks and word.startswith(LAUNCHER))]
+    JobRuntime.instance().set("name", request.verb)
+    words = to_hydra(request.words)
+    loader = SweepLoader(request.config_dirs, typed=request.typed)
+    first = loader.load_configuration(None, list(request.hydra), RunMode.MULTIRUN)
+    hydra = [
+        word for word in request.hydra if not (request.is_preview and word.startswith(LAUNCHER))
+    ]
     searches = first.hydra.sweeper._target_ != BASIC
-    if searches or order.split:
-        words = with_split(words, *(order.split or ("validation",)))
-    choices = Choices.of(words)
-    config = _of_a_job(order, choices)
+    if searches or request.split:
+        words = with_split(words, *(request.split or ("validation",)))
+    choices = JobChoices.parse(words)
+    config = _config_of_job(request, choices)
     if config is not None:
-        words = with_texts(words, config)
-        choices = Choices.of(words)
+        words = quote_text_values(words, config)
+        choices = JobChoices.parse(words)
     digits = DIGITS if searches else len(str(max(0, choices.count - 1)))
     loader = replace(loader, fixed=choices.fixed, digits=digits)
-    player = Player(order.verb, order.flags, order.objective, choices.fixed, wary)
-    wanted = folder or _wanted(order, choices, first, config)
+    task = JobTask(request.verb, request.flags, request.objective, choices.fixed, untrusted)
+    requested = folder or _requested_folder(request, choices, first, config)
     with tempfile.TemporaryDirectory() as scratch:
-        if order.only_looks:
-            player = replace(player, shown=wanted)
+        if request.is_preview:
+            task = replace(task, shown=requested)
             hydra.append("hydra/launcher=basic")
             place = Path(scratch)
         else:
-            place = folder or _new(wanted, given=DIR in map(key_of, hydra))
+            place = folder or _create_folder(requested, given=DIR in map(key_of, hydra))
         alone = not any(place.iterdir())
         hydra = [word for word in hydra if key_of(word) != DIR]
         where = f"{DIR}={quote(place)}"
         loader = replace(loader, typed=loader.typed | {where})
         with lock.locked(place, required=False):
             try:
-                require_own_files(place)
-                if not order.only_looks:
-                    order.write(place)
+                require_writable_files(place)
+                if not request.is_preview:
+                    request.write(place)
                     table.write(place)
-                failed = _sweep(
-                    loader, player, [*hydra, where, *words], announce=not order.only_looks
+                failed = _run_hydra(
+                    loader, task, [*hydra, where, *words], announce=not request.is_preview
                 )
             except UserError:
-                if folder is None and not Note.all(place):  # no job has started: nothing to resume
+                if folder is None and not JobRecord.load_all(
+                    place
+                ):  # no job has started: nothing to resume
                     (place / FILE).unlink(missing_ok=True)
                     if alone:  # a folder that the user named may hold other files
                         shutil.rmtree(place)
@@ -267,7 +285,7 @@ def _played(order: Order, folder: Path | None = None, *, wary: bool = False) -> 
         return place, failed
 
 
-def _sweep(loader: SweepLoader, player: Player, words: list[str], *, announce: bool) -> bool:
+def _run_hydra(loader: SweepLoader, task: JobTask, words: list[str], *, announce: bool) -> bool:
     """Run the sweep through Hydra's sweeper and launcher; return whether a job failed.
 
     Args:
@@ -286,24 +304,24 @@ def _sweep(loader: SweepLoader, player: Player, words: list[str], *, announce: b
     sweeper = None
     try:
         sweeper = Plugins.instance().instantiate_sweeper(
-            hydra_context=context, task_function=player, config=config
+            hydra_context=context, task_function=task, config=config
         )
         patient = None
         is_basic = config.hydra.sweeper._target_ == BASIC  # Hydra loads its class a second time
         if is_basic and sweeper.launcher is not None:
-            sweeper.launcher = patient = WaitingLauncher(sweeper.launcher)
-        sweeper.sweep(arguments=listed(config.hydra.overrides.task))
+            sweeper.launcher = patient = TolerantLauncher(sweeper.launcher)
+        sweeper.sweep(arguments=override_list(config.hydra.overrides.task))
     except (HydraException, OmegaConfBaseException, ImportError) as error:
         if sweeper is None:
-            raise ConfigError(f"Hydra: {error}", hint=f"{SETTINGS} shows settings") from error
-        raise ConfigError(f"{type(sweeper).__name__}: {error}", hint=LISTS) from error
-    except JobFailed:
+            raise ConfigError(f"Hydra: {error}", hint=f"{SHOW_SETTINGS} shows settings") from error
+        raise ConfigError(f"{type(sweeper).__name__}: {error}", hint=LIST_EXAMPLES) from error
+    except JobFailedError:
         return True
     except UserError:
         raise
     except Exception as error:
         others = [str(config.hydra[part]._target_) for part in ("sweeper", "launcher")]
-        others = [target for target in others if not target.startswith(OURS)]
+        others = [target for target in others if not target.startswith(OWN_PLUGINS)]
         if not others:
             raise
         where = traceback.extract_tb(error.__traceback__)[-1]
@@ -314,13 +332,13 @@ def _sweep(loader: SweepLoader, player: Player, words: list[str], *, announce: b
         ) from error
     except KeyboardInterrupt:
         if announce:
-            _told(Path(str(config.hydra.sweep.dir)))
+            _print_table(Path(str(config.hydra.sweep.dir)))
         raise
     callbacks.on_multirun_end(config=config, config_name=None)
     return patient is not None and patient.failed
 
 
-class WaitingLauncher(Launcher):
+class TolerantLauncher(Launcher):
     """A launcher that hides failed jobs from Hydra's basic sweeper, which would stop after them.
 
     Args:
@@ -348,7 +366,7 @@ class WaitingLauncher(Launcher):
         """
         if not job_overrides:
             raise ConfigError(
-                "no run: a pattern that no option fits, or an empty range", hint=LISTS
+                "no run: a pattern that no option fits, or an empty range", hint=LIST_EXAMPLES
             )
         found = self._launcher.launch(job_overrides, initial_job_idx)
         if len(found) != len(job_overrides):
@@ -360,12 +378,14 @@ class WaitingLauncher(Launcher):
         for one in found:
             if isinstance(one._return_value, ConfigError):  # raised by the sweep, not by the run
                 raise one._return_value
-        well = [one for one in found if one.status == JobStatus.COMPLETED]
-        self.failed |= len(well) < len(found)
-        return well
+        succeeded = [one for one in found if one.status == JobStatus.COMPLETED]
+        self.failed |= len(succeeded) < len(found)
+        return succeeded
 
 
-def _wanted(order: Order, choices: Choices, hydra: DictConfig, config: RunConfig | None) -> Path:
+def _requested_folder(
+    request: SweepRequest, choices: JobChoices, hydra: DictConfig, config: RunConfig | None
+) -> Path:
     """Return the folder that the sweep asks for, which may exist already.
 
     That is `hydra.sweep.dir` if it is set, or else the folder that a run of its jobs would get.
@@ -377,10 +397,10 @@ def _wanted(order: Order, choices: Choices, hydra: DictConfig, config: RunConfig
     Raises:
         ConfigError: the run's logger settings or `hydra.sweep.dir` name no usable folder.
     """
-    for said in places.violations(config) if config else ():
-        if said.startswith("runner.logger."):  # these keys are the same in all jobs
-            raise ConfigError(said)
-    if DIR in map(key_of, order.hydra):
+    for message in places.violations(config) if config else ():
+        if message.startswith("runner.logger."):  # these keys are the same in all jobs
+            raise ConfigError(message)
+    if DIR in map(key_of, request.hydra):
         try:
             return Path(str(OmegaConf.select(hydra, DIR))).expanduser().absolute()
         except (OmegaConfBaseException, RuntimeError) as error:
@@ -389,12 +409,12 @@ def _wanted(order: Order, choices: Choices, hydra: DictConfig, config: RunConfig
                 hint="it may name keys below hydra. only: those of a run differ between runs",
             ) from None
     logger = LoggerConfig() if config is None else config.runner.logger
-    swept = {key_of(word) for word in order.words} - set(map(key_of, choices.fixed))
+    swept = {key_of(word) for word in request.words} - set(map(key_of, choices.fixed))
     name = "sweep" if "experiment" in swept else logger.experiment_name
     return Path(logger.log_path).absolute() / name
 
 
-def _of_a_job(order: Order, choices: Choices) -> RunConfig | None:
+def _config_of_job(request: SweepRequest, choices: JobChoices) -> RunConfig | None:
     """Return the configuration of one job.
 
     The first and the last job are tried, then the overrides that all jobs share; None if none of
@@ -403,48 +423,53 @@ def _of_a_job(order: Order, choices: Choices) -> RunConfig | None:
     Raises:
         UserError: the first and the last job fail with the same message.
     """
-    said = set[str]()
+    messages = set[str]()
     for words in (choices.first, choices.last):
         try:
-            return composed([order.verb, *order.flags, *for_job(words)])
+            return compose_job([request.verb, *request.flags, *to_rlcore(words)])
         except UserError as error:
-            if choices.count and error.message in said:  # count 0: the sweeper expands a pattern
+            if (
+                choices.count and error.message in messages
+            ):  # count 0: the sweeper expands a pattern
                 raise
-            said.add(error.message)
+            messages.add(error.message)
     fixed = [word for word in choices.first if word in choices.fixed]
-    return composed_if([order.verb, *order.flags, *for_job(fixed)])
+    return try_compose_job([request.verb, *request.flags, *to_rlcore(fixed)])
 
 
-def _new(wanted: Path, *, given: bool) -> Path:
+def _create_folder(requested: Path, *, given: bool) -> Path:
     """Create a sweep's folder.
 
     Args:
-        wanted: the folder; if it is taken, another name is used.
+        requested: the folder; if it is taken, another name is used.
         given: the user named the folder, so exactly this one is used.
 
     Raises:
         ConfigError: the named folder cannot be created or already holds a sweep.
     """
     if not given:
-        return RunFolder.create(wanted.parent, wanted.name).path
+        return RunFolder.create(requested.parent, requested.name).path
     try:
-        wanted.mkdir(parents=True, exist_ok=True)
+        requested.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"{DIR}: can't make {wanted}: {error.strerror}") from None
-    if (wanted / FILE).is_file():
-        folder = shlex.quote(str(wanted))
+        raise ConfigError(f"{DIR}: can't make {requested}: {error.strerror}") from None
+    if (requested / FILE).is_file():
+        folder = shlex.quote(str(requested))
         raise ConfigError(
-            f"{wanted} holds a sweep already",
+            f"{requested} holds a sweep already",
             hint=f"rlcore resume {folder} goes on with it; a new one: {DIR}=FOLDER",
         )
-    return wanted
+    return requested
 
 
-def _told(sweep: Path) -> int:
+def _print_table(sweep: Path) -> int:
     """Write and print the table, and print the failures on stderr; return the exit code."""
     table.write(sweep)
     width = min(table.WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else None
-    text, failures = table.text(sweep, width or table.WIDTH), table.failures(Note.all(sweep))
+    text, failures = (
+        table.text(sweep, width or table.WIDTH),
+        table.failures(JobRecord.load_all(sweep)),
+    )
     print(f"{text.removesuffix(failures)}written to {sweep / SWEEP_TABLE}", flush=True)
     print(failures, end="", file=sys.stderr)
     return 1 if failures else 0

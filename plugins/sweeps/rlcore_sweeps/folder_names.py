@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 LENGTH = 100  # characters; the shortest limit of common file systems is 143 bytes
 
 
-def name_of(swept: Sequence[str], digits: int) -> str:
+def folder_suffix(swept: Sequence[str], digits: int) -> str:
     """Return the part of a job's name after its number, with a leading minus; empty if none.
 
     Args:

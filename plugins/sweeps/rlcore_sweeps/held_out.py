@@ -23,11 +23,11 @@ from rlcore.config.overrides import quote
 from rlcore.contracts.errors import CheckpointError
 from rlcore.runs.statistics import paired_difference, success_rate
 from rlcore.runs.tables import EpisodeResult, comparable, read_results, success_by_start
-from rlcore_sweeps.job import JobFailed, Note, is_below
-from rlcore_sweeps.player import Player
-from rlcore_sweeps.request import DIR, SPLIT, SUBDIR, key_of, listed
+from rlcore_sweeps.job import JobFailedError, JobRecord, is_inside
+from rlcore_sweeps.request import DIR, SPLIT, SUBDIR, key_of, override_list
 from rlcore_sweeps.study import Study
-from rlcore_sweeps.trials import Trial, Trials
+from rlcore_sweeps.study_record import StudyRecord, Trial
+from rlcore_sweeps.task import JobTask
 
 EPISODES = "eval/eval.parquet"
 PLACE = "heldout-{}"
@@ -35,7 +35,7 @@ REPLICAS = 10**6  # offset between runs; larger than the number of passes of one
 
 
 def measure(
-    trials: Trials, study: Study, config: DictConfig, context: HydraContext, player: Player
+    trials: StudyRecord, study: Study, config: DictConfig, context: HydraContext, task: JobTask
 ) -> None:
     """Evaluate the best trial and the recipe's own setting, and write the rates to `trials.json`.
 
@@ -48,16 +48,16 @@ def measure(
 
     Raises:
         CheckpointError: a recorded run is not inside the sweep's folder.
-        JobFailed: an evaluation failed.
+        JobFailedError: an evaluation failed.
     """
     assert trials.best is not None
     best = trials.trials[trials.best]
     sides = {"best": best}
     if study.default is not None and trials.best != 0 and trials.trials[0].state == "complete":
         sides["default"] = trials.trials[0]
-    rows = {name: _played(one, study, config, context, player) for name, one in sides.items()}
+    rows = {name: _evaluate_trial(one, study, config, context, task) for name, one in sides.items()}
     found: dict[str, Any] = {
-        name: {"trial": sides[name].number, **_rate(each)} for name, each in rows.items()
+        name: {"trial": sides[name].number, **_success(episodes)} for name, episodes in rows.items()
     }
     if "default" in rows and comparable(*rows["best"], *rows["default"]):
         before, after = (success_by_start(_passes(rows[name])) for name in ("default", "best"))
@@ -65,29 +65,29 @@ def measure(
     replace(trials, heldout=found).write(study.sweep)
 
 
-def _played(
-    trial: Trial, study: Study, config: DictConfig, context: HydraContext, player: Player
+def _evaluate_trial(
+    trial: Trial, study: Study, config: DictConfig, context: HydraContext, task: JobTask
 ) -> list[list[EpisodeResult]]:
     """Evaluate the runs of a trial on held-out starts; return the episodes of each run."""
     place = study.sweep / PLACE.format(trial.number)
     (place / ".jobs").mkdir(parents=True, exist_ok=True)
-    hydra = listed(config.hydra.overrides.hydra)
+    hydra = override_list(config.hydra.overrides.hydra)
     own = [word for word in hydra if key_of(word) not in (DIR, SUBDIR)]
     own += [f"{DIR}={quote(place)}", f"{SUBDIR}='run-${{hydra.job.num}}'"]
     runs = tuple(str(study.sweep / run.folder) for run in trial.runs)
     for run in runs:
-        if not is_below(study.sweep, Path(run)):
+        if not is_inside(study.sweep, Path(run)):
             raise CheckpointError(f"{run}, a run of trial {trial.number}, is not in {study.sweep}")
     words = ["env.eval.split=heldout"]
-    if player.verb != "train":  # the jobs are evaluations: repeat them with the trial's setting
+    if task.verb != "train":  # the jobs are evaluations: repeat them with the trial's setting
         others = [word for word in study.space.fixed if key_of(word) not in SPLIT]
         words = [*others, *study.space.words(trial.setting), *words]
     evaluator = replace(
-        player,
+        task,
         verb="eval",
-        flags=player.flags if player.verb != "train" else () if player.wary else ("--trust",),
+        flags=task.flags if task.verb != "train" else () if task.untrusted else ("--trust",),
         objective=(),
-        runs=runs if player.verb == "train" else (),
+        runs=runs if task.verb == "train" else (),
         label=f"trial {trial.number} on held-out starts",
     )
     launcher = Plugins.instance().instantiate_launcher(
@@ -97,11 +97,11 @@ def _played(
     )
     seeds = [[] if run.seed is None else [f"runner.seed={run.seed}"] for run in trial.runs]
     returned = launcher.launch([[*words, *seed] for seed in seeds], 0)
-    notes = Note.all(place)
-    for note, one in zip(notes, returned, strict=True):
+    records = JobRecord.load_all(place)
+    for record, one in zip(records, returned, strict=True):
         if one.status != JobStatus.COMPLETED:
-            raise JobFailed(f"{note.label}: {note.error or note.state}")
-    return [read_results(Path(note.folder) / EPISODES) for note in notes]
+            raise JobFailedError(f"{record.label}: {record.error or record.state}")
+    return [read_results(Path(record.folder) / EPISODES) for record in records]
 
 
 def _passes(runs: Sequence[Sequence[EpisodeResult]]) -> list[EpisodeResult]:
@@ -113,7 +113,7 @@ def _passes(runs: Sequence[Sequence[EpisodeResult]]) -> list[EpisodeResult]:
     ]
 
 
-def _rate(runs: Sequence[Sequence[EpisodeResult]]) -> dict[str, Any]:
+def _success(runs: Sequence[Sequence[EpisodeResult]]) -> dict[str, Any]:
     pooled = success_rate([*success_by_start(_passes(runs)).values()])
-    each = [success_rate([*success_by_start(rows).values()]).rate for rows in runs]
-    return {**pooled._asdict(), "seeds": each}
+    rates = [success_rate([*success_by_start(rows).values()]).rate for rows in runs]
+    return {**pooled._asdict(), "seeds": rates}

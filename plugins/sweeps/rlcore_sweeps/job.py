@@ -40,25 +40,27 @@ from rlcore_sweeps.pruning import FOLDER as STUDY
 from rlcore_sweeps.pruning import JOB
 
 JOBS, OUTPUT, SUMMARY = ".jobs", "output.txt", "summary.json"
-CHILD = ("-m", "rlcore_sweeps.child")
+JOB_PROCESS = ("-m", "rlcore_sweeps.job_process")
 SUCCESS = "success_after.rate"
 METRIC = "/"
 """Separator in names of metrics; entries of summary.json never contain it."""
 State = Literal["not started", "running", "done", "failed", "interrupted"]
-STOPPED = 60.0  # seconds that a job's process may be stopped (SIGSTOP) before it is killed
-LOOK = 1.0  # seconds between two checks for that
-OUTLIVES = 60.0  # seconds to wait for a job that outlived its killed sweep
-ENDED = 20000  # bytes at the end of a job's output that are searched for its error
+STOPPED_TIMEOUT_S = (
+    60.0  # seconds that a job's process may be stopped (SIGSTOP) before it is killed
+)
+POLL_S = 1.0  # seconds between two checks for that
+PREVIOUS_TIMEOUT_S = 60.0  # seconds to wait for a job that outlived its killed sweep
+ERROR_TAIL_BYTES = 20000  # bytes at the end of a job's output that are searched for its error
 
 
-class JobFailed(UserError):
+class JobFailedError(UserError):
     """A job failed or was interrupted."""
 
     exit_code = 1
 
 
 @dataclass(frozen=True)
-class Note:
+class JobRecord:
     """The recorded state of a job.
 
     Attributes:
@@ -87,7 +89,7 @@ class Note:
         write_text(sweep / JOBS / f"{self.number}.json", json.dumps(asdict(self), indent=1) + "\n")
 
     @classmethod
-    def of(cls, sweep: Path, number: int) -> Note | None:
+    def load(cls, sweep: Path, number: int) -> JobRecord | None:
         """Read the note of a job; None if there is none.
 
         `folder` is resolved against the sweep's folder as it is now, which may have been moved or
@@ -100,25 +102,25 @@ class Note:
         if not file.is_file():
             return None
         try:
-            note = as_type(cls, read_mapping(file))
-            if note.number != number:
-                raise ValueError(f"it is about job {note.number}")
-            if "\0" in note.folder:
-                raise ValueError(f"folder must be a path, got {note.folder!r:.60}")
+            record = as_type(cls, read_mapping(file))
+            if record.number != number:
+                raise ValueError(f"it is about job {record.number}")
+            if "\0" in record.folder:
+                raise ValueError(f"folder must be a path, got {record.folder!r:.60}")
         except ValueError as error:
             raise CheckpointError(
                 f"{file} is damaged: {error}",
                 hint=f"rm {file}: the job is gone on with in its folder",
             ) from None
         return replace(
-            note,
-            label=strip_control(note.label),
-            error=strip_control(note.error),
-            folder=_inside(sweep, note.folder),
+            record,
+            label=strip_control(record.label),
+            error=strip_control(record.error),
+            folder=_folder_in_sweep(sweep, record.folder),
         )
 
     @classmethod
-    def all(cls, sweep: Path) -> list[Note]:
+    def load_all(cls, sweep: Path) -> list[JobRecord]:
         """Read the notes of all jobs, in order of their numbers.
 
         Raises:
@@ -126,10 +128,14 @@ class Note:
         """
         stems = (file.stem for file in (sweep / JOBS).glob("*.json"))
         numbers = sorted(int(stem) for stem in stems if stem.isdecimal())
-        return [note for note in (cls.of(sweep, number) for number in numbers) if note is not None]
+        return [
+            record
+            for record in (cls.load(sweep, number) for number in numbers)
+            if record is not None
+        ]
 
 
-def require_own_files(sweep: Path) -> None:
+def require_writable_files(sweep: Path) -> None:
     """Check the files and folders that a sweep writes to, before it starts or resumes.
 
     Raises:
@@ -151,7 +157,7 @@ def require_own_files(sweep: Path) -> None:
 
 
 @dataclass
-class Playing:
+class RunningJob:
     """A running job.
 
     Attributes:
@@ -163,24 +169,24 @@ class Playing:
         hung: why :meth:`going` killed the process; empty if it did not.
     """
 
-    note: Note
+    record: JobRecord
     sweep: Path
     process: subprocess.Popen[bytes]
     began: float = field(default_factory=time.monotonic)
     stopped: float = 0.0
     hung: str = ""
-    _looked: float = field(default_factory=time.monotonic)
+    _polled_at: float = field(default_factory=time.monotonic)
 
     @classmethod
     def start(
         cls,
-        note: Note,
+        record: JobRecord,
         sweep: Path,
         command: Sequence[str],
         *,
         cores: Sequence[int] = (),
         env: Mapping[str, str] | None = None,
-    ) -> Playing:
+    ) -> RunningJob:
         """Start the process of a job, and write its process id into the note.
 
         Args:
@@ -190,22 +196,22 @@ class Playing:
             cores: core numbers to pin the process to; empty: inherit this process's affinity.
             env: environment of the process; None: inherit this process's.
         """
-        note.write(sweep)
-        child = [sys.executable, *CHILD, str(os.getpid())]
+        record.write(sweep)
+        child = [sys.executable, *JOB_PROCESS, str(os.getpid())]
         child += [",".join(map(str, cores)), *command]
-        env = {**(os.environ if env is None else env), JOB: str(sweep / str(note.number))}
-        with (sweep / JOBS / f"{note.number}.log").open("ab") as log:
+        env = {**(os.environ if env is None else env), JOB: str(sweep / str(record.number))}
+        with (sweep / JOBS / f"{record.number}.log").open("ab") as log:
             process = subprocess.Popen(
                 child, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env,
                 start_new_session=True,  # so that only this process gets Ctrl-C and forwards it
             )  # fmt: skip
         with contextlib.suppress(psutil.NoSuchProcess):
             began = psutil.Process(process.pid).create_time()
-            note = replace(note, process=(process.pid, began))
-        note.write(sweep)
-        return cls(note, sweep, process)
+            record = replace(record, process=(process.pid, began))
+        record.write(sweep)
+        return cls(record, sweep, process)
 
-    def tell(self, number: int) -> None:
+    def signal(self, number: int) -> None:
         """Send the process a signal, if it still runs."""
         if self.process.poll() is None:
             self.process.send_signal(number)
@@ -213,23 +219,23 @@ class Playing:
     def going(self) -> bool:
         """Return whether the process runs; must be polled while it does.
 
-        A process that has been stopped (SIGSTOP) for :data:`STOPPED` seconds is killed with its
-        process group: a run's own timeouts end every other hang, but cannot fire while it is
-        stopped.
+        A process that has been stopped (SIGSTOP) for :data:`STOPPED_TIMEOUT_S` seconds is killed
+        with its process group: a run's own timeouts end every other hang, but cannot fire while
+        it is stopped.
         """
         if self.process.poll() is not None:
             return False
         now = time.monotonic()
-        if now - self._looked >= LOOK:
-            passed, self._looked = now - self._looked, now
+        if now - self._polled_at >= POLL_S:
+            passed, self._polled_at = now - self._polled_at, now
             with contextlib.suppress(psutil.Error):
                 stopped = psutil.Process(self.process.pid).status() == psutil.STATUS_STOPPED
                 # the interval is capped because this process may have been stopped, too
-                self.stopped = self.stopped + min(passed, 2 * LOOK) if stopped else 0.0
-            if self.stopped >= STOPPED:
+                self.stopped = self.stopped + min(passed, 2 * POLL_S) if stopped else 0.0
+            if self.stopped >= STOPPED_TIMEOUT_S:
                 self.hung = (
                     f"its process (pid {self.process.pid}) was stopped (SIGSTOP?) for "
-                    f"{STOPPED:g} s, and was killed"
+                    f"{STOPPED_TIMEOUT_S:g} s, and was killed"
                 )
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self.process.pid, signal.SIGKILL)
@@ -239,14 +245,14 @@ class Playing:
         """Wait until the process ends, or is killed by :meth:`going`."""
         while self.going():
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(LOOK)
+                self.process.wait(POLL_S)
 
-    def ended(self, *, interrupted: bool = False) -> Note:
+    def ended(self, *, interrupted: bool = False) -> JobRecord:
         """Wait until the process ends, and write the note with its final state.
 
         A run that had written its summary before its process was killed counts as done. If the
         process failed after the summary, this attempt is recorded as failed, and a resume treats
-        the job as done (:func:`settled`).
+        the job as done (:func:`with_final_state`).
 
         Args:
             interrupted: the sweep was interrupted, so that a job with an error is "interrupted".
@@ -256,25 +262,25 @@ class Playing:
         """
         self.wait()
         code = self.process.returncode
-        folder = Path(self.note.folder)
+        folder = Path(self.record.folder)
         if code < 0 and is_finished(folder):
             code = 0
-        log = self.sweep / JOBS / f"{self.note.number}.log"
+        log = self.sweep / JOBS / f"{self.record.number}.log"
         state: State = "interrupted" if interrupted else "failed"
         error = "" if code == 0 or interrupted else self.hung or _error(log, code)
         if (folder / "config.yaml").is_file():
             with (folder / OUTPUT).open("ab") as output:
                 output.write(log.read_bytes())
             log.unlink()
-        seconds = self.note.seconds + time.monotonic() - self.began
-        self.note = replace(
-            self.note, state="done" if code == 0 else state, error=error, seconds=seconds
+        seconds = self.record.seconds + time.monotonic() - self.began
+        self.record = replace(
+            self.record, state="done" if code == 0 else state, error=error, seconds=seconds
         )
-        self.note.write(self.sweep)
-        return self.note
+        self.record.write(self.sweep)
+        return self.record
 
 
-def play(started: Playing) -> Note:
+def wait_for(started: RunningJob) -> JobRecord:
     """Wait for a job and return its final note.
 
     An exception while waiting, such as Ctrl-C, is raised again once the job was signalled to end
@@ -283,13 +289,13 @@ def play(started: Playing) -> Note:
     try:
         started.wait()
     except BaseException as error:
-        started.tell(handed_on(error))
+        started.signal(forwarded_signal(error))
         started.ended(interrupted=True)
         raise
     return started.ended()
 
 
-def handed_on(error: BaseException) -> int:
+def forwarded_signal(error: BaseException) -> int:
     """Return the signal to send to jobs when an error ends their sweep.
 
     That is the signal that interrupted the sweep, or else SIGTERM.
@@ -302,19 +308,22 @@ def is_finished(run: Path) -> bool:
     return (run / SUMMARY).is_file()
 
 
-def settled(note: Note) -> Note:
+def with_final_state(record: JobRecord) -> JobRecord:
     """Return the note of an earlier attempt, set to "done" if the run has finished since.
 
     Raises:
-        JobFailed: the process of that attempt still runs, even after :data:`OUTLIVES` seconds.
+        JobFailedError: the process of that attempt still runs after
+            :data:`PREVIOUS_TIMEOUT_S` seconds.
     """
-    _outlived(note)
-    if note.state == "done" or not is_finished(Path(note.folder)):
-        return note
-    return replace(note, state="done", error="")
+    _wait_for_previous(record)
+    if record.state == "done" or not is_finished(Path(record.folder)):
+        return record
+    return replace(record, state="done", error="")
 
 
-def command_of(note: Note, verb: str, flags: Sequence[str]) -> tuple[Note, tuple[str, ...]]:
+def command_of(
+    record: JobRecord, verb: str, flags: Sequence[str]
+) -> tuple[JobRecord, tuple[str, ...]]:
     """Return the arguments of `rlcore` that start a job, or resume it if it has started.
 
     Only training runs are resumed. Other jobs start again in a new folder, with `-2`, `-3`, ...
@@ -327,12 +336,12 @@ def command_of(note: Note, verb: str, flags: Sequence[str]) -> tuple[Note, tuple
     Returns:
         the note with the folder that the run uses, and the arguments.
     """
-    folder = Path(note.folder)
+    folder = Path(record.folder)
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()  # made by a third-party launcher; an empty folder would count as taken
     if verb == "train" and (folder / "config.yaml").is_file():
         trust = [flag for flag in flags if flag == "--trust"]
-        return note, ("resume", str(folder), *trust)
+        return record, ("resume", str(folder), *trust)
     number, place = 1, folder
     while place.exists():
         number += 1
@@ -342,37 +351,37 @@ def command_of(note: Note, verb: str, flags: Sequence[str]) -> tuple[Note, tuple
         f"{logger}.log_path={quote(place.parent.parent)}",
         f"{logger}.experiment_name={quote(f'{place.parent.name}/{place.name}')}",
     )
-    return replace(note, folder=str(place)), (verb, *flags, *note.words, *own)
+    return replace(record, folder=str(place)), (verb, *flags, *record.words, *own)
 
 
-def _outlived(note: Note) -> None:
+def _wait_for_previous(record: JobRecord) -> None:
     """Wait for a job's process that outlived its killed sweep: it is writing its checkpoint.
 
     A stopped process is killed.
 
     Raises:
-        JobFailed: the process does not end within :data:`OUTLIVES` seconds.
+        JobFailedError: the process does not end within :data:`PREVIOUS_TIMEOUT_S` seconds.
     """
-    number, began = note.process
+    number, began = record.process
     with contextlib.suppress(psutil.NoSuchProcess):
-        process = psutil.Process(number) if note.state == "running" and number else None
+        process = psutil.Process(number) if record.state == "running" and number else None
         if process is None or process.create_time() != began:
             return
-        until = time.monotonic() + OUTLIVES
+        until = time.monotonic() + PREVIOUS_TIMEOUT_S
         while time.monotonic() < until:
             if process.status() == psutil.STATUS_STOPPED:  # it would neither write nor end
                 process.kill()
             with contextlib.suppress(psutil.TimeoutExpired):
-                process.wait(LOOK)
+                process.wait(POLL_S)
                 return
     if number and psutil.pid_exists(number):
-        raise JobFailed(
-            f"job {note.number} {note.label} is still being played by process {number}",
+        raise JobFailedError(
+            f"job {record.number} {record.label} is still being played by process {number}",
             hint=f"wait for it, or end it: kill {number}",
         )
 
 
-def objective_of(note: Note, paths: Sequence[str]) -> float | tuple[float, ...] | None:
+def objective_of(record: JobRecord, paths: Sequence[str]) -> float | tuple[float, ...] | None:
     """Return the objective of a finished job, which its sweeper optimises.
 
     Args:
@@ -385,17 +394,17 @@ def objective_of(note: Note, paths: Sequence[str]) -> float | tuple[float, ...] 
         not measured.
 
     Raises:
-        JobFailed: the job is not done.
+        JobFailedError: the job is not done.
         ConfigError: the summary and the metrics have no such number.
     """
-    if note.state != "done":
-        raise JobFailed(f"job {note.number} {note.label}: {note.error or note.state}")
-    file = Path(note.folder) / SUMMARY
+    if record.state != "done":
+        raise JobFailedError(f"job {record.number} {record.label}: {record.error or record.state}")
+    file = Path(record.folder) / SUMMARY
     if not paths and not file.is_file():
         return None
     numbers = (pair for pair in leaves(read_mapping(file)) if isinstance(pair[1], (int, float)))
     kept = {path: float(value) for path, value in numbers}
-    kept |= _last_metrics(Path(note.folder), paths)
+    kept |= _last_metrics(Path(record.folder), paths)
     values = tuple(kept.get(path) for path in paths or (SUCCESS,))
     if not paths and values[0] is None:
         return None
@@ -408,7 +417,7 @@ def objective_of(note: Note, paths: Sequence[str]) -> float | tuple[float, ...] 
     return found if len(found) > 1 else found[0]
 
 
-def _inside(sweep: Path, folder: str) -> str:
+def _folder_in_sweep(sweep: Path, folder: str) -> str:
     """Return a run's folder inside the sweep's folder as it is now; empty if it is not there.
 
     In a sweep that was moved or copied, the run is found by the last components of the recorded
@@ -420,13 +429,13 @@ def _inside(sweep: Path, folder: str) -> str:
     places = (Path(folder), *ends) if here in Path(folder).parents else ends
     return str(
         next(
-            (place for place in places if place.is_dir() and is_below(here, place)),
+            (place for place in places if place.is_dir() and is_inside(here, place)),
             "",
         )
     )
 
 
-def is_below(sweep: Path, folder: Path) -> bool:
+def is_inside(sweep: Path, folder: Path) -> bool:
     """Return whether a folder is inside a sweep's folder once links and `..` are resolved."""
     return Path(os.path.realpath(sweep)) in Path(os.path.realpath(folder)).parents
 
@@ -450,7 +459,9 @@ def _error(log: Path, code: int) -> str:
     """
     if code < 0 and -code not in (signal.SIGINT, signal.SIGTERM):
         return f"killed by {signal.Signals(-code).name}"
-    text = strip_control(log.read_bytes()[-ENDED:].decode(errors="replace").replace("\r", "\n"))
+    text = strip_control(
+        log.read_bytes()[-ERROR_TAIL_BYTES:].decode(errors="replace").replace("\r", "\n")
+    )
     said = re.findall(r"^error: (.*?)(?=^  hint: |\Z)", text, re.MULTILINE | re.DOTALL)
     lines = [line for line in text.splitlines() if line.strip()]
     return said[-1].strip() if said else lines[-1] if lines else f"exit code {code}"

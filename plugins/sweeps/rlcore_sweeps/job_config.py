@@ -15,7 +15,7 @@ from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_plugins
 
 
-def composed(command: Sequence[str]) -> RunConfig:
+def compose_job(command: Sequence[str]) -> RunConfig:
     """Return the configuration that `rlcore COMMAND` would run with.
 
     Args:
@@ -24,18 +24,18 @@ def composed(command: Sequence[str]) -> RunConfig:
     Raises:
         UserError: the configuration does not compose.
     """
-    return _loaded(_shown(command), trust=True)
+    return _load_text(_shown(command), trust=True)
 
 
-def composed_if(command: Sequence[str]) -> RunConfig | None:
-    """Return the result of :func:`composed`, or None if it fails: the job reports the error."""
+def try_compose_job(command: Sequence[str]) -> RunConfig | None:
+    """Return the result of :func:`compose_job`, or None if it fails: the job reports the error."""
     try:
-        return composed(command)
+        return compose_job(command)
     except UserError:
         return None
 
 
-def require_closed(command: Sequence[str], folder: Path) -> None:
+def require_no_code(command: Sequence[str], folder: Path) -> None:
     """Reject a job whose arguments come from a sweep's folder and would load or run code.
 
     A configuration that does not compose passes: the job reports the error.
@@ -52,7 +52,7 @@ def require_closed(command: Sequence[str], folder: Path) -> None:
     except UserError:
         return
     try:
-        _loaded(text, trust=False)
+        _load_text(text, trust=False)
     except UserError as error:
         said = error.message.partition(" sets ")[2] or error.message
         raise type(error)(f"{folder} sets {said}", hint=error.hint) from None
@@ -67,7 +67,7 @@ def _shown(command: Sequence[str]) -> str:
     return said.getvalue()
 
 
-def _loaded(text: str, *, trust: bool) -> RunConfig:
+def _load_text(text: str, *, trust: bool) -> RunConfig:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "config.yaml"
         file.write_text(text, encoding="utf-8")

@@ -1,6 +1,6 @@
 """Be the process of a job: `rlcore` on cores of its own, which ends when the sweep's process does.
 
-python -m rlcore_sweeps.child PARENT CORES VERB [WORDS]
+python -m rlcore_sweeps.job_process PARENT CORES VERB [WORDS]
 """
 
 from __future__ import annotations

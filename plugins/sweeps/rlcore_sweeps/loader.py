@@ -37,9 +37,9 @@ from rlcore.contracts.errors import (
 )
 from rlcore.plugins.registry import load_plugins
 from rlcore.utils.text import shorten
-from rlcore_sweeps.admitted import WHICH, is_admitted
-from rlcore_sweeps.names import name_of
-from rlcore_sweeps.request import SUBDIR, for_hydra, is_about_hydra, key_of, listed, readable
+from rlcore_sweeps.folder_names import folder_suffix
+from rlcore_sweeps.request import SUBDIR, is_hydra_key, key_of, override_list, parsable, to_hydra
+from rlcore_sweeps.safe_overrides import SAFE_OVERRIDES, is_safe
 
 DEFAULTS = {
     "hydra/launcher": "rlcore",
@@ -48,7 +48,7 @@ DEFAULTS = {
     "hydra.output_subdir": "null",
 }
 """Defaults of rlcore for keys of Hydra that the user has not set."""
-OPEN = (
+OPEN_MAPPINGS = (
     *(f"hydra.sweeper.{name}." for name in ("params", "sampler_options", "pruner_options")),
     "hydra.job.env_set.",
 )
@@ -85,7 +85,7 @@ class SweepLoader(ConfigLoader):
         fixed: overrides that are the same in all jobs.
         digits: digits of a job's number in the name of its folder.
         typed: overrides of Hydra's keys that the user has typed. All others are accepted only if
-            they are safe (:mod:`rlcore_sweeps.admitted`).
+            they are safe (:mod:`rlcore_sweeps.safe_overrides`).
     """
 
     config_dirs: tuple[str, ...] = ()
@@ -106,14 +106,14 @@ class SweepLoader(ConfigLoader):
         The other overrides are listed in `hydra.overrides.task`.
 
         Raises:
-            ConfigError: Hydra and its plugins don't have a key or option, or an override that the
-                user has not typed may load code.
+            ConfigError: Hydra and its plugins lack a key or option, or an override that the user
+                has not typed may load code.
         """
-        own = [word for word in overrides if is_about_hydra(word)]
+        own = [word for word in overrides if is_hydra_key(word)]
         task = [word for word in overrides if word not in own]
         for word in own:
-            self._require_admitted(word)
-        own = [f"++{word}" if word.startswith(OPEN) else word for word in own]
+            self._require_safe(word)
+        own = [f"++{word}" if word.startswith(OPEN_MAPPINGS) else word for word in own]
         given = {key_of(word) for word in own}
         ours = [f"{key}={value}" for key, value in DEFAULTS.items() if key not in given]
         try:
@@ -124,7 +124,7 @@ class SweepLoader(ConfigLoader):
                 if not isinstance(config.hydra[part], DictConfig):
                     raise ConfigError(f"hydra.{part} is chosen by name: hydra/{part}=NAME")
         except (HydraException, OmegaConfBaseException) as error:
-            raise self._told(own, error) from None
+            raise self._explain(own, error) from None
         with open_dict(config.hydra):
             config.hydra.overrides.hydra = own
             config.hydra.overrides.task = task
@@ -143,13 +143,13 @@ class SweepLoader(ConfigLoader):
                 for all jobs.
         """
         for word in sweep_overrides:
-            if is_about_hydra(word):
+            if is_hydra_key(word):
                 raise ConfigError(
                     f"{shorten(word)} is about Hydra, and differs between the jobs of a sweep",
                     hint=f"what is searched are keys of a run; {key_of(word)} on the command line",
                 )
-        own = listed(master_config.hydra.overrides.hydra)
-        words = [*own, *map(readable, sweep_overrides)]
+        own = override_list(master_config.hydra.overrides.hydra)
+        words = [*own, *map(parsable, sweep_overrides)]
         config = self.load_configuration(None, words, RunMode.RUN)
         OmegaConf.copy_cache(from_config=master_config, to_config=config)  # ${now:...} is the same
         return config
@@ -214,11 +214,11 @@ class SweepLoader(ConfigLoader):
             path.prepend("command-line", str(place), anchor="schema")
         return ConfigLoaderImpl(path)
 
-    def _require_admitted(self, word: str) -> None:
+    def _require_safe(self, word: str) -> None:
         """Reject an override of Hydra's keys that the user has not typed and that may load code."""
-        if word.lstrip("+") in {typed.lstrip("+") for typed in self.typed}:  # see OPEN
+        if word.lstrip("+") in {typed.lstrip("+") for typed in self.typed}:  # see OPEN_MAPPINGS
             return
-        admitted, (group, _, option) = is_admitted(word), word.partition("=")
+        admitted, (group, _, option) = is_safe(word), word.partition("=")
         if admitted and "/" in group and self.config_dirs:
             installed = ConfigLoaderImpl(create_config_search_path(None))
             own = set(self._hydra.get_group_options(group))
@@ -226,7 +226,7 @@ class SweepLoader(ConfigLoader):
         if not admitted:
             raise ConfigError(
                 f"{shorten(word, SHOWN)} may load or run code, and comes from a file",
-                hint=f"a file may give {WHICH}; give others on the command line",
+                hint=f"a file may give {SAFE_OVERRIDES}; give others on the command line",
             )
 
     @cached_property
@@ -235,27 +235,28 @@ class SweepLoader(ConfigLoader):
 
     def _subdir(self, task: Sequence[str]) -> str:
         swept = [word for word in task if word not in self.fixed]
-        return f"${{rlcore_number:${{hydra.job.num}},{self.digits}}}{name_of(swept, self.digits)}"
+        number = f"${{rlcore_number:${{hydra.job.num}},{self.digits}}}"
+        return number + folder_suffix(swept, self.digits)
 
     def _dirname(self, config: DictConfig, task: Sequence[str]) -> str:
-        its = config.hydra.job.config.override_dirname
-        parsed = OverridesParser.create().parse_overrides(for_hydra(task))
+        settings = config.hydra.job.config.override_dirname
+        parsed = OverridesParser.create().parse_overrides(to_hydra(task))
         return str(
             get_overrides_dirname(
-                parsed, list(its.exclude_keys), str(its.item_sep), str(its.kv_sep)
+                parsed, list(settings.exclude_keys), str(settings.item_sep), str(settings.kv_sep)
             )
         )
 
-    def _told(self, words: Sequence[str], error: Exception) -> ConfigError:
-        """Turn Hydra's error about overrides of its keys into one that suggests a correct name."""
+    def _explain(self, words: Sequence[str], error: Exception) -> ConfigError:
+        """Turn Hydra's error about overrides of its keys into one that suggests a name."""
         reason = re.sub(r"\s+", " ", str(error).split("\nTo append")[0]).strip()
-        known = self._known([word for word in words if "/" in key_of(word)])
+        known = self._known_keys([word for word in words if "/" in key_of(word)])
         for word in words:
             key, _, value = word.lstrip("+~").partition("=")
             if "/" in key:
                 options = self._hydra.get_group_options(key, ObjectType.CONFIG)
                 if options and value not in options:
-                    return _absent(key, value, options)
+                    return _missing_option(key, value, options)
                 if not options:
                     groups = [f"hydra/{name}" for name in self._hydra.list_groups("hydra")]
                     return ConfigError(f"there is no group {key!r}.{did_you_mean(key, groups)}")
@@ -264,22 +265,24 @@ class SweepLoader(ConfigLoader):
                 beside = [name for name in known if name.startswith(parent)]
                 return ConfigError(
                     f"unknown key {key!r}{choices_message(key, beside or known)}",
-                    hint=self._owner(key) or "rlcore train --cfg hydra shows them all",
+                    hint=self._owner_hint(key) or "rlcore train --cfg hydra shows them all",
                 )
         cause = str(error.__cause__ or "").partition("\n")[0]
         return ConfigError(f"{reason}: {cause}" if cause else reason)
 
-    def _owner(self, key: str) -> str:
+    def _owner_hint(self, key: str) -> str:
         """Return a hint at the launchers or sweepers that have a key; empty for other sections."""
         section = key.split(".")[1]
         group = f"hydra/{section}"
         if section not in ("launcher", "sweeper"):
             return ""
         options = self._hydra.get_group_options(group, ObjectType.CONFIG)
-        names = [f"{group}={name}" for name in options if key in self._known([f"{group}={name}"])]
+        names = [
+            f"{group}={name}" for name in options if key in self._known_keys([f"{group}={name}"])
+        ]
         return f"{' or '.join(names)} has it" if names else f"others have others: {group}=NAME"
 
-    def _known(self, groups: Sequence[str]) -> list[str]:
+    def _known_keys(self, groups: Sequence[str]) -> list[str]:
         """Return all keys below `hydra.`, with the chosen launcher and sweeper if they compose.
 
         Args:
@@ -293,10 +296,10 @@ class SweepLoader(ConfigLoader):
             config = self._hydra.load_configuration(None, ours, RunMode.MULTIRUN)
         content = OmegaConf.to_container(config, resolve=False)
         assert isinstance(content, dict)
-        return _paths(content["hydra"], "hydra")
+        return _nested_keys(content["hydra"], "hydra")
 
 
-def _absent(group: str, option: str, options: Sequence[str]) -> ConfigError:
+def _missing_option(group: str, option: str, options: Sequence[str]) -> ConfigError:
     """Return the error for an option that is not installed.
 
     It may be misspelt, come with a third-party distribution, or be incompatible with rlcore.
@@ -313,9 +316,9 @@ def _absent(group: str, option: str, options: Sequence[str]) -> ConfigError:
             f"{group}={option} is not installed; there are {', '.join(sorted(options))}",
             hint=f"pip install {published[option]}",
         )
-    said = f"there is no {group} {option!r}{choices_message(option, options, also=published)}"
+    message = f"there is no {group} {option!r}{choices_message(option, options, also=published)}"
     package = published.get(nearest_choice(option, [*options, *published]) or "")
-    return ConfigError(said, hint=f"pip install {package}" if package else None)
+    return ConfigError(message, hint=f"pip install {package}" if package else None)
 
 
 def _options(loader: ConfigLoaderImpl, group: str) -> Iterator[str]:
@@ -326,7 +329,7 @@ def _options(loader: ConfigLoaderImpl, group: str) -> Iterator[str]:
         yield from _options(loader, f"{group}/{inner}")
 
 
-def _paths(values: Any, path: str) -> list[str]:
+def _nested_keys(values: Any, path: str) -> list[str]:
     """Return `path` and the dotted paths of all keys nested below it, without `_target_`."""
     if not isinstance(values, dict) or not values:
         return [path]
@@ -336,7 +339,7 @@ def _paths(values: Any, path: str) -> list[str]:
             each
             for name, value in values.items()
             if name != "_target_"
-            for each in _paths(value, f"{path}.{name}")
+            for each in _nested_keys(value, f"{path}.{name}")
         ),
     ]
 
@@ -354,5 +357,5 @@ def _import_plugins() -> None:
         name = next((module for module in modules if module.startswith("hydra_plugins.")), "one")
         raise PluginError(
             f"Hydra imports all of its plugins, and can't import {name}: {error}",
-            hint="pip uninstall its package, or take another Python",
+            hint="pip uninstall its package, or use another Python",
         ) from None

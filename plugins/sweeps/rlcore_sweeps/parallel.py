@@ -18,19 +18,19 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError, UserError
-from rlcore_sweeps import room, table
-from rlcore_sweeps.composing import composed_if
-from rlcore_sweeps.job import Note, Playing, handed_on, objective_of
-from rlcore_sweeps.live import Board
-from rlcore_sweeps.player import Player
-from rlcore_sweeps.request import SUBDIR, listed
+from rlcore_sweeps import resources, table
+from rlcore_sweeps.job import JobRecord, RunningJob, forwarded_signal, objective_of
+from rlcore_sweeps.job_config import try_compose_job
+from rlcore_sweeps.progress import ProgressTable
+from rlcore_sweeps.request import SUBDIR, override_list
+from rlcore_sweeps.task import JobTask
 
-ALIKE = "runner.seed="  # jobs that differ only in the seed need the same resources
-LOOK = 0.1  # seconds between two polls of the jobs
+SEED_PREFIX = "runner.seed="  # jobs that differ only in the seed need the same resources
+POLL_S = 0.1  # seconds between two polls of the jobs
 
 
 @dataclass
-class Entry:
+class BatchJob:
     """A job of the batch.
 
     Attributes:
@@ -41,7 +41,7 @@ class Entry:
         config: configuration of a job with the same needs; None if it does not compose.
     """
 
-    note: Note
+    record: JobRecord
     hydra: DictConfig
     sweep: Path
     words: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class Entry:
 def launch(
     config: DictConfig,
     context: HydraContext,
-    player: TaskFunction,
+    task: TaskFunction,
     parallel: str | int,
     job_overrides: Sequence[Sequence[str]],
     first: int,
@@ -59,8 +59,8 @@ def launch(
     """Run the jobs of a batch in parallel; a failed job does not stop the others.
 
     Args:
-        config, context, player: the arguments of Hydra's `Launcher.setup`.
-        parallel: see :func:`rlcore_sweeps.room.find_share`.
+        config, context, task: the arguments of Hydra's `Launcher.setup`.
+        parallel: see :func:`rlcore_sweeps.resources.find_share`.
         job_overrides: overrides of each job.
         first: number of the first job.
 
@@ -71,90 +71,90 @@ def launch(
         ConfigError: the task is not a run of rlcore, two jobs would share a folder, or `parallel`
             is invalid.
     """
-    if not isinstance(player, Player):
+    if not isinstance(task, JobTask):
         raise ConfigError(
             "hydra/launcher=rlcore plays runs of rlcore only", hint="rlcore train ... -m"
         )
     entries = [
-        _entry(config, context.config_loader, player, first + number, overrides)
+        _batch_job(config, context.config_loader, task, first + number, overrides)
         for number, overrides in enumerate(job_overrides)
     ]
-    if len({entry.note.folder for entry in entries}) < len(entries):
+    if len({entry.record.folder for entry in entries}) < len(entries):
         raise ConfigError(
             f"{SUBDIR} gives several jobs one folder", hint=f"{SUBDIR}='job-${{hydra.job.num}}'"
         )
-    waiting = deque(entry for entry in entries if entry.note.state != "done")
-    alike: dict[tuple[str, ...], RunConfig | None] = {}
+    waiting = deque(entry for entry in entries if entry.record.state != "done")
+    config_by_needs: dict[tuple[str, ...], RunConfig | None] = {}
     for entry in waiting:
-        entry.note, entry.words = player.command(entry.note, entry.sweep)
-        kind = tuple(word for word in entry.note.words if not word.startswith(ALIKE))
-        if alike.get(kind) is None:
-            alike[kind] = composed_if(entry.words)
-        entry.config = alike[kind]
+        entry.record, entry.words = task.command(entry.record, entry.sweep)
+        needs = tuple(word for word in entry.record.words if not word.startswith(SEED_PREFIX))
+        if config_by_needs.get(needs) is None:
+            config_by_needs[needs] = try_compose_job(entry.words)
+        entry.config = config_by_needs[needs]
     if waiting:
         sweep = waiting[0].sweep
         configs = [entry.config for entry in waiting if entry.config is not None]
-        share = room.find_share(sweep, parallel, configs)
+        share = resources.find_share(sweep, parallel, configs)
         for entry in waiting:
-            if entry.note.state == "not started":
-                entry.note.write(sweep)
+            if entry.record.state == "not started":
+                entry.record.write(sweep)
         table.write(sweep)
-        _play(context, player, waiting, share, first + len(entries))
+        _run_jobs(context, task, waiting, share, first + len(entries))
         table.write(sweep)
-    returns = [_returned(entry, player) for entry in entries]
+    returns = [_job_return(entry, task) for entry in entries]
     for entry, returned in zip(entries, returns, strict=True):
         context.callbacks.on_job_end(config=entry.hydra, job_return=returned)
     return returns
 
 
-def _play(
+def _run_jobs(
     context: HydraContext,
-    player: Player,
-    waiting: deque[Entry],
-    share: room.Share,
+    task: JobTask,
+    waiting: deque[BatchJob],
+    share: resources.Share,
     total: int,
 ) -> None:
-    free = deque(room.slots(share))
-    playing: list[tuple[Entry, Playing, room.Slot]] = []
-    with Board(total).shown() as board:
+    free = deque(resources.slots(share))
+    running: list[tuple[BatchJob, RunningJob, resources.Slot]] = []
+    with ProgressTable(total).shown() as board:
         try:
-            while waiting or playing:
+            while waiting or running:
                 while waiting and free:
                     entry, slot = waiting.popleft(), free.popleft()
-                    context.callbacks.on_job_start(config=entry.hydra, task_function=player)
-                    playing.append((entry, _start(entry, share, slot), slot))
-                    board.say(playing[-1][1].note)
-                ended = [one for one in playing if not one[1].going()]
+                    context.callbacks.on_job_start(config=entry.hydra, task_function=task)
+                    running.append((entry, _start(entry, share, slot), slot))
+                    board.print_line(running[-1][1].record)
+                ended = [one for one in running if not one[1].going()]
                 for one in ended:
-                    playing.remove(one)
-                    one[0].note = one[1].ended()
+                    running.remove(one)
+                    one[0].record = one[1].ended()
                     free.append(one[2])
-                    board.say(one[0].note)
+                    board.print_line(one[0].record)
                     table.write(one[0].sweep)
-                board.update([one for _, one, _ in playing], total - len(waiting) - len(playing))
+                board.update([one for _, one, _ in running], total - len(waiting) - len(running))
                 if not ended:
-                    time.sleep(LOOK)
+                    time.sleep(POLL_S)
         except BaseException as error:
-            _end([one for _, one, _ in playing], error)
+            _stop_jobs([one for _, one, _ in running], error)
             raise
 
 
-def _end(playing: Sequence[Playing], error: BaseException) -> None:
+def _stop_jobs(running: Sequence[RunningJob], error: BaseException) -> None:
     """Forward a signal to all jobs and wait until they end; kill them at a second signal."""
-    for one in playing:
-        one.tell(handed_on(error))
+    for one in running:
+        one.signal(forwarded_signal(error))
     try:
-        for one in playing:
+        for one in running:
             one.wait()
     finally:
-        for one in playing:
-            one.tell(signal.SIGKILL)
+        for one in running:
+            one.signal(signal.SIGKILL)
             one.ended(interrupted=True)
 
 
-def _entry(
-    master: DictConfig, loader: ConfigLoader, player: Player, number: int, overrides: Sequence[str]
-) -> Entry:
+def _batch_job(
+    master: DictConfig, loader: ConfigLoader, task: JobTask, number: int, overrides: Sequence[str]
+) -> BatchJob:
     """Compose a job's configuration, set it as :class:`HydraConfig`, and find the job's note."""
     config = loader.load_sweep_config(master, list(overrides))
     with open_dict(config):
@@ -169,34 +169,33 @@ def _entry(
     )
     with read_write(config.hydra.runtime), open_dict(config.hydra.runtime):
         config.hydra.runtime.output_dir = folder
-    note, sweep = player.note(config.hydra, folder)
-    return Entry(note, config, sweep)
+    record, sweep = task.record(config.hydra, folder)
+    return BatchJob(record, config, sweep)
 
 
-def _start(entry: Entry, share: room.Share, slot: room.Slot) -> Playing:
+def _start(entry: BatchJob, share: resources.Share, slot: resources.Slot) -> RunningJob:
     """Start a job on the cores and accelerators of a slot."""
     words = entry.words
-    threads = entry.config and room.threads_of(entry.config, share)
+    threads = entry.config and resources.threads_of(entry.config, share)
     if threads and words[0] != "resume":
         words = (*words, f"cluster.torch_threads={threads}")
     env = {**os.environ, **{k: str(v) for k, v in entry.hydra.hydra.job.env_set.items()}}
     if slot.devices is not None:
         env["CUDA_VISIBLE_DEVICES"] = ",".join(slot.devices)
-    note = replace(entry.note, state="running", error="")
-    return Playing.start(note, entry.sweep, words, cores=slot.cores, env=env)
+    record = replace(entry.record, state="running", error="")
+    return RunningJob.start(record, entry.sweep, words, cores=slot.cores, env=env)
 
 
-def _returned(entry: Entry, player: Player) -> JobReturn:
-    task = listed(entry.hydra.hydra.overrides.task)
+def _job_return(entry: BatchJob, task: JobTask) -> JobReturn:
     returned = JobReturn(
-        overrides=task,
+        overrides=override_list(entry.hydra.hydra.overrides.task),
         cfg=OmegaConf.create(),
         hydra_cfg=entry.hydra,
         working_dir=os.getcwd(),
         task_name=str(entry.hydra.hydra.job.name),
     )
     try:
-        returned.return_value = objective_of(entry.note, player.objective)
+        returned.return_value = objective_of(entry.record, task.objective)
         returned.status = JobStatus.COMPLETED
     except UserError as error:
         returned.return_value = error

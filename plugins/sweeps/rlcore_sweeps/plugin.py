@@ -25,7 +25,7 @@ def rlcore_components() -> list[ComponentSpec]:
             kind="command",
             name="sweep",
             target="rlcore_sweeps.command:main",
-            summary="play many runs: sweep train EXPERIMENT key=a,b; train ... -m is short for it",
+            summary="run a sweep: sweep train EXPERIMENT key=a,b; train ... -m is short for it",
         ),
     ]
 
@@ -33,15 +33,15 @@ def rlcore_components() -> list[ComponentSpec]:
 @hookimpl
 def rlcore_sweep(verb: str, words: Sequence[str], config_dirs: Sequence[str | Path]) -> list[Path]:
     """Run a sweep as the command does."""
-    from rlcore_sweeps.command import play
+    from rlcore_sweeps.command import run_sweep
 
-    return play(verb, words, config_dirs=config_dirs)
+    return run_sweep(verb, words, config_dirs=config_dirs)
 
 
 @observer
 def rlcore_after_eval(run: Run, label: str, metrics: dict[str, float]) -> None:
     """In a job of a study: note the evaluation, and prune the run where its rule says so."""
-    from rlcore_sweeps.pruning import JOB, watch
+    from rlcore_sweeps.pruning import JOB, record_evaluation
 
     if job := os.environ.get(JOB):
-        watch(run, label, metrics, Path(job).parent, int(Path(job).name))
+        record_evaluation(run, label, metrics, Path(job).parent, int(Path(job).name))

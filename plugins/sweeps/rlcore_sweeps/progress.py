@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 
 from rlcore.utils.console import Canvas
-from rlcore_sweeps.job import JOBS, Note, Playing
+from rlcore_sweeps.job import JOBS, JobRecord, RunningJob
 
 COLUMNS = ("job", "swept", "phase", "update", "success", "seconds", "left")
 TAIL = 20000  # bytes read from the end of a file
@@ -22,7 +22,7 @@ PHASE = re.compile(r"^([^:\n]+): .*, elapsed [\w. ]+$", re.MULTILINE)
 """A line that :class:`rlcore.training.progress.Progress` prints when a phase ends."""
 
 
-class Board:
+class ProgressTable:
     """A live table of the running jobs.
 
     Args:
@@ -34,7 +34,7 @@ class Board:
         self._live: Live | None = None
 
     @contextlib.contextmanager
-    def shown(self) -> Iterator[Board]:
+    def shown(self) -> Iterator[ProgressTable]:
         """Show the table within the context; without a terminal nothing is drawn."""
         if not sys.stdout.isatty():
             yield self
@@ -43,38 +43,38 @@ class Board:
             yield self
         self._live = None
 
-    def update(self, playing: Sequence[Playing], done: int) -> None:
+    def update(self, running: Sequence[RunningJob], done: int) -> None:
         """Redraw the table, if it is shown.
 
         Args:
-            playing: the running jobs.
+            running: the running jobs.
             done: number of jobs that ended.
         """
         if self._live is not None:
-            self._live.update(_table(playing, f"{done} of {self._total} jobs ended"), refresh=True)
+            self._live.update(_table(running, f"{done} of {self._total} jobs ended"), refresh=True)
 
-    def say(self, note: Note) -> None:
+    def print_line(self, record: JobRecord) -> None:
         """Print a line when a job starts or ends."""
-        if note.state == "running":
-            text = f"job {note.number} of {self._total}: {note.label}"
+        if record.state == "running":
+            text = f"job {record.number} of {self._total}: {record.label}"
         else:
-            text = f"job {note.number} {note.state} after {note.seconds:.0f} s"
-            text += f": {note.error}" if note.error else ""
+            text = f"job {record.number} {record.state} after {record.seconds:.0f} s"
+            text += f": {record.error}" if record.error else ""
         print(text, flush=True)
 
 
-def _table(playing: Sequence[Playing], title: str) -> Table:
+def _table(running: Sequence[RunningJob], title: str) -> Table:
     table = Table(title=title, title_justify="left")
     for name in COLUMNS:
         table.add_column(name)
-    for one in playing:
-        folder, log = Path(one.note.folder), one.sweep / JOBS / f"{one.note.number}.log"
+    for one in running:
+        folder, log = Path(one.record.folder), one.sweep / JOBS / f"{one.record.number}.log"
         phases = PHASE.findall(_tail(log))
         step, success = _last(folder / "metrics.jsonl")
         seconds, updates = time.monotonic() - one.began, _updates(folder / "config.yaml")
         left = f"{seconds / step * (updates - step):.0f} s" if step and updates else ""
         table.add_row(
-            str(one.note.number), one.note.label, phases[-1] if phases else "start",
+            str(one.record.number), one.record.label, phases[-1] if phases else "start",
             f"{step}/{updates}" if updates else "", success, f"{seconds:.0f}", left,
         )  # fmt: skip
     return table

@@ -30,7 +30,7 @@ DURING_TRAINING = "step_"  # prefix of the labels of evaluations during training
 
 
 @dataclass(frozen=True)
-class Known:
+class FinishedTrial:
     """A trial of a finished batch, as a pruner sees it.
 
     Attributes:
@@ -47,12 +47,12 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Rule:
+class PruningRule:
     """The rule by which a run is pruned.
 
     Attributes:
         metric: metric of evaluations that is compared.
-        pruner, options: see :func:`rlcore_sweeps.methods.pruner_of`; "none": evaluations are only
+        pruner, options: see :func:`rlcore_sweeps.samplers.pruner_of`; "none": evaluations are only
             recorded.
         direction: direction of the study.
         study: name of the study.
@@ -66,14 +66,14 @@ class Rule:
     direction: Literal["maximize", "minimize"]
     study: str
     number: int
-    known: tuple[Known, ...]
+    known: tuple[FinishedTrial, ...]
 
     def write(self, sweep: Path, job: int) -> None:
         """Write the rule for a job."""
         write_text(_file(sweep, job, "rule"), json.dumps(asdict(self)) + "\n")
 
     @classmethod
-    def of(cls, file: Path) -> Rule:
+    def load(cls, file: Path) -> PruningRule:
         """Read a rule from a file.
 
         Raises:
@@ -97,7 +97,7 @@ class Rule:
         import optuna
         from optuna.trial import TrialState, create_trial
 
-        from rlcore_sweeps.methods import NO_PRUNER, pruner_of
+        from rlcore_sweeps.samplers import NO_PRUNER, pruner_of
 
         if self.pruner == NO_PRUNER:
             return None, {}
@@ -109,7 +109,7 @@ class Rule:
             pruner=pruner_of(self.pruner, self.options),
         )
         # trials of the same batch are added as failed: they only make the trial's number right
-        failed = Known("FAIL", None, {})
+        failed = FinishedTrial("FAIL", None, {})
         for one in [*self.known, *[failed] * (self.number - len(self.known))]:
             study.add_trial(
                 create_trial(
@@ -130,7 +130,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Steps:
+class Evaluations:
     """The evaluations that a run's process has recorded.
 
     Attributes:
@@ -146,7 +146,7 @@ class Steps:
     attributes: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, sweep: Path, job: int) -> Steps:
+    def load(cls, sweep: Path, job: int) -> Evaluations:
         """Read the evaluations of a job; without a file there were none during training.
 
         Raises:
@@ -172,7 +172,9 @@ def require_updates(steps: Iterable[Mapping[str, float]]) -> None:
             raise UnreadableError(f"a step must be a number of updates, got {name!r:.60}")
 
 
-def watch(run: Run, label: str, metrics: Mapping[str, float], sweep: Path, job: int) -> None:
+def record_evaluation(
+    run: Run, label: str, metrics: Mapping[str, float], sweep: Path, job: int
+) -> None:
     """Record an evaluation of a job, and stop its run if the pruner says so.
 
     Evaluations after training, those of jobs without a rule and those without the rule's metric are
@@ -187,15 +189,17 @@ def watch(run: Run, label: str, metrics: Mapping[str, float], sweep: Path, job: 
     file = _file(sweep, job, "rule")
     if not label.startswith(DURING_TRAINING) or not file.is_file():
         return
-    rule = Rule.of(file)
+    rule = PruningRule.load(file)
     if rule.metric not in metrics:
         return
-    before = Steps.of(sweep, job).values  # later ones are dropped: a resumed run repeats them
+    before = Evaluations.load(
+        sweep, job
+    ).values  # later ones are dropped: a resumed run repeats them
     values = {int(step): value for step, value in before.items() if int(step) < run.update}
     values[run.update] = float(metrics[rule.metric])
     pruned, attributes = rule.judge(values)
     updates = run.config.runner.max_epochs
-    noted = Steps(
+    noted = Evaluations(
         {str(step): value for step, value in values.items()},
         pruned,
         updates if updates > 0 else None,

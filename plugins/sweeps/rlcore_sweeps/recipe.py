@@ -22,14 +22,14 @@ from rlcore.config.recipes import read_mapping
 from rlcore.contracts.errors import ConfigError
 from rlcore.plugins.registry import load_plugins
 from rlcore.utils.text import shorten
-from rlcore_sweeps.admitted import WHICH, is_admitted
-from rlcore_sweeps.request import Order, flat, key_of
+from rlcore_sweeps.request import SweepRequest, flatten_leaves, key_of
+from rlcore_sweeps.safe_overrides import SAFE_OVERRIDES, is_safe
 
 SHOWN = 200  # characters of an override that an error message shows
 CHOICES = ("hydra/launcher", "hydra/sweeper")
 
 
-def with_recipe(order: Order) -> Order:
+def with_recipe(request: SweepRequest) -> SweepRequest:
     """Return the order with its recipe's overrides of Hydra's keys before the command line's.
 
     The command line wins: the recipe's value of the same key is dropped, and so are its settings of
@@ -38,16 +38,16 @@ def with_recipe(order: Order) -> Order:
     Raises:
         ConfigError: the recipe sets a key that could load code.
     """
-    name, _ = named_recipe(order.named or "")
-    own = _of(Catalog(load_plugins(), order.config_dirs), name)
-    given = {key_of(word) for word in order.hydra}
+    name, _ = named_recipe(request.named or "")
+    own = _of(Catalog(load_plugins(), request.config_dirs), name)
+    given = {key_of(word) for word in request.hydra}
     left = [
         word
         for word in own
         if key_of(word) not in given
         and not any(key in given and word.startswith(f"{_dotted(key)}.") for key in CHOICES)
     ]
-    return replace(order, hydra=(*left, *order.hydra))
+    return replace(request, hydra=(*left, *request.hydra))
 
 
 def _of(catalog: Catalog, name: str) -> list[str]:
@@ -65,12 +65,12 @@ def _of(catalog: Catalog, name: str) -> list[str]:
             words.append(f"{group}={option}")
     about = content.get("hydra")
     if isinstance(about, dict):  # the jobs report an error for any other type
-        words += [f"hydra.{key}={_text(value)}" for key, value in flat(about)]
+        words += [f"hydra.{key}={_text(value)}" for key, value in flatten_leaves(about)]
     for word in words:
-        if not is_admitted(word):
+        if not is_safe(word):
             raise ConfigError(
                 f"{file} sets {shorten(word, SHOWN)}, which may load or run code",
-                hint=f"a recipe gives {WHICH}; give others on the command line",
+                hint=f"a recipe gives {SAFE_OVERRIDES}; give others on the command line",
             )
     return words
 

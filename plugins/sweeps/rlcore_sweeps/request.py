@@ -4,7 +4,7 @@
                  flags         words           hydra                 settings
 
 A sweeper gets `words` in Hydra's own grammar, which has no `*` in keys and accepts fewer forms of
-values than rlcore's command line: :func:`for_hydra` and :func:`for_job` translate between the two.
+values than rlcore's command line: :func:`to_hydra` and :func:`to_rlcore` translate between the two.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SETTINGS = {
 """Keys below `sweep.`, and the key of Hydra that each is short for; empty: none."""
 DIR, SUBDIR = "hydra.sweep.dir", "hydra.sweep.subdir"
 SPLIT = ("env.eval.split", "env.both.split")
-CHOOSING = ("validation", "heldout")
+SELECTION_SPLITS = ("validation", "heldout")
 """Splits whose starts a sweeper may base its choice on."""
 PLACE = ("runner.logger.log_path", "runner.logger.experiment_name")
 FILE = "sweep.json"
@@ -60,7 +60,7 @@ KEPT = ("flags", "words", "hydra", "objective", "split")
 
 
 @dataclass(frozen=True)
-class Order:
+class SweepRequest:
     """The parsed arguments of a sweep.
 
     Attributes:
@@ -84,7 +84,7 @@ class Order:
     typed: frozenset[str] = frozenset()
 
     @classmethod
-    def read(cls, arguments: Sequence[str]) -> Order:
+    def parse(cls, arguments: Sequence[str]) -> SweepRequest:
         """Sort the arguments of a command line.
 
         Args:
@@ -113,12 +113,12 @@ class Order:
                 sorted_["words"].append(f"experiment={word}")
             else:
                 sorted_["flags"].append(word)
-        sorted_["hydra"] = for_hydra(sorted_["hydra"])
+        sorted_["hydra"] = to_hydra(sorted_["hydra"])
         kept = {name: tuple(words) for name, words in sorted_.items()}
         return cls(verb, **kept, typed=frozenset(kept["hydra"]))
 
     @property
-    def only_looks(self) -> bool:
+    def is_preview(self) -> bool:
         """Whether the command only shows the jobs or their configuration, and starts none."""
         return "--dry-run" in self.flags or bool(self.values(*CFG))
 
@@ -160,7 +160,7 @@ class Order:
         write_text(folder / FILE, json.dumps(kept, indent=1) + "\n")
 
     @classmethod
-    def of(cls, folder: Path) -> Order:
+    def load(cls, folder: Path) -> SweepRequest:
         """Read the order from a sweep's folder; `typed` is empty.
 
         Raises:
@@ -173,14 +173,14 @@ class Order:
             (verb,) = _texts([kept.pop("verb")])
             if unknown := kept.keys() - KEPT:
                 raise ValueError(f"it holds {unknown.pop()!r}")
-            order = cls(verb)
+            request = cls(verb)
             for name, words in kept.items():
-                order = replace(order, **{name: _texts(words)})  # type: ignore[arg-type]  # KEPT
+                request = replace(request, **{name: _texts(words)})  # type: ignore[arg-type]  # KEPT
             for name, about_hydra in (("words", False), ("hydra", True)):
-                for word in vars(order)[name]:
-                    if is_about_hydra(word) is not about_hydra:
+                for word in vars(request)[name]:
+                    if is_hydra_key(word) is not about_hydra:
                         raise ValueError(f"{word!r:.80} stands among {name!r}")
-            return order
+            return request
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"{folder / FILE} is damaged: {error}") from None
 
@@ -189,14 +189,14 @@ def with_split(words: Sequence[str], split: str) -> list[str]:
     """Return the overrides of jobs with the split that they are evaluated on.
 
     Args:
-        words: result of :func:`for_hydra`.
-        split: one of :data:`CHOOSING`.
+        words: result of :func:`to_hydra`.
+        split: one of :data:`SELECTION_SPLITS`.
 
     Raises:
         ConfigError: `split` is invalid, or the overrides name another split.
     """
-    if split not in CHOOSING:
-        raise ConfigError(f"sweep.split must be {' or '.join(CHOOSING)}, got {split!r}")
+    if split not in SELECTION_SPLITS:
+        raise ConfigError(f"sweep.split must be {' or '.join(SELECTION_SPLITS)}, got {split!r}")
     given = [word for word in words if key_of(word) in SPLIT]
     for word in given:
         if word.partition("=")[2] != split:
@@ -208,13 +208,13 @@ def with_split(words: Sequence[str], split: str) -> list[str]:
     return [*words] if given else [*words, f"{SPLIT[0]}={split}"]
 
 
-def listed(words: Any) -> list[str]:
+def override_list(words: Any) -> list[str]:
     """Return a list of overrides from Hydra's configuration, with interpolations unresolved."""
     found: Any = OmegaConf.to_container(words, resolve=False)
     return [str(word) for word in found]
 
 
-def for_hydra(words: Sequence[str]) -> list[str]:
+def to_hydra(words: Sequence[str]) -> list[str]:
     """Translate overrides from rlcore's grammar to Hydra's: `env.*.` becomes `env.both.`."""
     found = []
     for word, override in zip(words, parse(words), strict=True):
@@ -223,13 +223,13 @@ def for_hydra(words: Sequence[str]) -> list[str]:
     return found
 
 
-def with_texts(words: Sequence[str], config: RunConfig) -> list[str]:
+def quote_text_values(words: Sequence[str], config: RunConfig) -> list[str]:
     """Quote numbers and booleans that are values of text keys: `a=1e5,7_5` -> `a='1e5','7_5'`.
 
     Without quotes a sweeper would parse them and write them in another form.
 
     Args:
-        words: result of :func:`for_hydra`.
+        words: result of :func:`to_hydra`.
         config: configuration of a job, which gives the types of keys.
     """
     texts = {key.path for key in walk(config) if not key.section and holds_text(key.type)}
@@ -257,7 +257,7 @@ def _quoted(value: str) -> str:
     )
 
 
-def readable(word: str) -> str:
+def parsable(word: str) -> str:
     """Return an override that a sweeper made from one of several values in a form that parses.
 
     Hydra drops quotes that its grammar needs: `a=choice("b\"c",d)` -> `a=b"c`. They are added.
@@ -270,8 +270,8 @@ def readable(word: str) -> str:
     return word
 
 
-def for_job(words: Sequence[str]) -> list[str]:
-    """Translate a sweeper's overrides to rlcore's grammar, the inverse of :func:`for_hydra`."""
+def to_rlcore(words: Sequence[str]) -> list[str]:
+    """Translate a sweeper's overrides to rlcore's grammar, the inverse of :func:`to_hydra`."""
     found = []
     for word in words:
         if word.startswith("~"):  # a sweeper that rebuilds a deletion appends a value to it
@@ -281,7 +281,7 @@ def for_job(words: Sequence[str]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Choices:
+class JobChoices:
     """What the overrides determine about the jobs before the sweeper creates them.
 
     Attributes:
@@ -296,8 +296,8 @@ class Choices:
     count: int
 
     @classmethod
-    def of(cls, words: Sequence[str]) -> Choices:
-        """Analyse the result of :func:`for_hydra`.
+    def parse(cls, words: Sequence[str]) -> JobChoices:
+        """Analyse the result of :func:`to_hydra`.
 
         Raises:
             ConfigError: a key that sets the folder of a run has several values.
@@ -318,7 +318,7 @@ class Choices:
                     hint="hydra.sweep.dir=FOLDER, hydra.sweep.subdir='${hydra.job.num}'",
                 )
             try:
-                values = [readable(f"{key}={its}") for its in override.sweep_string_iterator()]
+                values = [parsable(f"{key}={its}") for its in override.sweep_string_iterator()]
             except (HydraException, AssertionError):  # a pattern or interval, which sweepers expand
                 values = []
             count *= len(values)
@@ -327,12 +327,12 @@ class Choices:
         return cls(frozenset(fixed), tuple(first), tuple(last), count)
 
 
-def flat(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def flatten_leaves(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Return (dotted key, value) of all leaves of a nested mapping; empty mappings are dropped."""
     return [(key, value) for key, value in leaves(values) if not isinstance(value, Mapping)]
 
 
-def is_about_hydra(word: str) -> bool:
+def is_hydra_key(word: str) -> bool:
     """Return whether an override sets, adds or deletes a key or group of Hydra itself."""
     return word.lstrip("+~").startswith(HYDRA)
 

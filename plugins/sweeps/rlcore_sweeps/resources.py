@@ -76,11 +76,11 @@ def find_share(sweep: Path, parallel: str | int, configs: Sequence[RunConfig]) -
     """
     (node,) = Inventory.local().nodes
     if parallel == "auto":
-        kept = _kept(sweep / JOBS / FILE)
+        kept = _stored_share(sweep / JOBS / FILE)
         # a larger share was written on another machine
         if kept is not None and kept.jobs * kept.cores <= node.cpus:
             return kept
-        jobs = _fitting(configs)
+        jobs = _jobs_that_fit(configs)
     elif isinstance(parallel, int) and parallel >= 1:
         jobs = parallel
     else:
@@ -95,7 +95,7 @@ def find_share(sweep: Path, parallel: str | int, configs: Sequence[RunConfig]) -
     return share
 
 
-def _kept(file: Path) -> Share | None:
+def _stored_share(file: Path) -> Share | None:
     """Read the share that an earlier batch or attempt wrote; None if there is none.
 
     Raises:
@@ -146,7 +146,7 @@ def threads_of(config: RunConfig, share: Share) -> int | None:
     return counts.pop() if len(counts) == 1 else None
 
 
-def _fitting(configs: Sequence[RunConfig]) -> int:
+def _jobs_that_fit(configs: Sequence[RunConfig]) -> int:
     """Return how many of the jobs fit on this machine at once, at least 1.
 
     The largest need of any job counts for all. The result is 1 if a job joins a cluster, which
@@ -155,7 +155,7 @@ def _fitting(configs: Sequence[RunConfig]) -> int:
     (node,) = Inventory.local().nodes
     if not configs or any(joins(config.cluster) for config in configs):
         return 1
-    needs = [_need(config, node.cpus, node.gpus) for config in configs]
+    needs = [_needs_of(config, node.cpus, node.gpus) for config in configs]
     if None in needs:  # a job that needs more than the machine has reports that itself
         return 1
     found = [need for need in needs if need is not None]
@@ -167,7 +167,7 @@ def _fitting(configs: Sequence[RunConfig]) -> int:
     return max(1, min(len(configs), *limits))
 
 
-def _need(config: RunConfig, cpus: int, gpus: int) -> tuple[int, int] | None:
+def _needs_of(config: RunConfig, cpus: int, gpus: int) -> tuple[int, int] | None:
     """Return the fewest ranks that a run can be placed on, and the bytes of main memory it needs.
 
     A rank is an accelerator with its even share of the cores, or one core on a machine without

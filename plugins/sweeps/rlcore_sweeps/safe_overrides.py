@@ -24,7 +24,7 @@ _LIST = rf"\[\s*(?:{_PLAIN}(?:\s*,\s*{_PLAIN})*)?\s*\]"
 _NAME = r"(?:\w+|'\w+'|\"\w+\")"
 _KEY = r"(?:\.[a-z]\w*)+"  # names such as _target_ and _args_ say what Hydra calls
 _PARAM = r"\.[+~]*(?!hydra\b)[a-z]\w*(?:[./@][a-z*]\w*)*"
-_ADMITTED = re.compile(
+_SAFE = re.compile(
     r"hydra/(?:launcher|sweeper)=\w+"
     r"|\+{0,2}(?:"
     rf"hydra\.(?:launcher|sweeper){_KEY}=(?:{_PLAIN}|{_LIST})"
@@ -35,13 +35,13 @@ _ADMITTED = re.compile(
     r")",
     re.IGNORECASE,
 )
-WHICH = (
+SAFE_OVERRIDES = (
     "hydra/launcher=NAME and hydra/sweeper=NAME of what is installed, numbers, true, false and "
     "null below hydra.launcher and hydra.sweeper, and what is searched below hydra.sweeper.params"
 )
 """Description of the accepted overrides, for error messages."""
 
 
-def is_admitted(word: str) -> bool:
+def is_safe(word: str) -> bool:
     """Return whether an override of Hydra's keys is safe to take from a file: it loads no code."""
-    return _ADMITTED.fullmatch(word) is not None
+    return _SAFE.fullmatch(word) is not None

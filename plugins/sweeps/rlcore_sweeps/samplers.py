@@ -53,7 +53,7 @@ def sampler_of(
     """
     drawn = int(generator("study", seed, number).integers(2**31))
     kind = _find("sampler", name, SAMPLERS, optuna.samplers)
-    return _made("sampler", kind, options, {"seed": drawn})
+    return _build("sampler", kind, options, {"seed": drawn})
 
 
 def pruner_of(name: str, options: Mapping[str, Any]) -> BasePruner:
@@ -67,7 +67,7 @@ def pruner_of(name: str, options: Mapping[str, Any]) -> BasePruner:
         ConfigError: an unknown name or option, or an invalid value.
     """
     kind = _find("pruner", name, PRUNERS, optuna.pruners)
-    return _made("pruner", kind, {} if name == NO_PRUNER else options, {})
+    return _build("pruner", kind, {} if name == NO_PRUNER else options, {})
 
 
 def _find(what: str, name: str, known: Mapping[str, str], module: Any) -> Any:
@@ -76,7 +76,7 @@ def _find(what: str, name: str, known: Mapping[str, str], module: Any) -> Any:
     return getattr(module, known[name])
 
 
-def _made(
+def _build(
     what: str, kind: type[Method], options: Mapping[str, Any], own: Mapping[str, Any]
 ) -> Method:
     key = f"hydra.sweeper.{what}_options"

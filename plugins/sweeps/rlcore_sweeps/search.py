@@ -15,14 +15,14 @@ from optuna.trial import TrialState
 from rlcore.config import schema_tree
 from rlcore.config.overrides import BOTH
 from rlcore.contracts.errors import ConfigError
-from rlcore_sweeps.composing import composed_if
 from rlcore_sweeps.held_out import measure
 from rlcore_sweeps.job import SUCCESS
-from rlcore_sweeps.player import Player
-from rlcore_sweeps.request import SPLIT, for_job, key_of
+from rlcore_sweeps.job_config import try_compose_job
+from rlcore_sweeps.request import SPLIT, key_of, to_rlcore
 from rlcore_sweeps.space import Space
 from rlcore_sweeps.study import Plan, Study, metric_of
-from rlcore_sweeps.trials import HELD_OUT
+from rlcore_sweeps.study_record import HELD_OUT
+from rlcore_sweeps.task import JobTask
 
 VERBS = ("train", "eval")
 
@@ -30,7 +30,7 @@ VERBS = ("train", "eval")
 def sweep(
     config: DictConfig,
     context: HydraContext,
-    player: TaskFunction,
+    task: TaskFunction,
     settings: Mapping[str, Any],
     words: Sequence[str],
 ) -> None:
@@ -39,7 +39,7 @@ def sweep(
     The evaluation is skipped if no trial is complete, or if the study itself uses held-out starts.
 
     Args:
-        config, context, player: the arguments of Hydra's `Sweeper.setup`.
+        config, context, task: the arguments of Hydra's `Sweeper.setup`.
         settings: settings of the sweeper, see `hydra_plugins.hydra_rlcore_sweeper`.
         words: overrides of the sweep, in Hydra's grammar.
 
@@ -47,36 +47,36 @@ def sweep(
         ConfigError: the jobs evaluate no policy, there are several objectives, or a setting of the
             study is invalid.
     """
-    if not isinstance(player, Player) or player.verb not in VERBS:
+    if not isinstance(task, JobTask) or task.verb not in VERBS:
         raise ConfigError(
             "hydra/sweeper=rlcore_optuna searches over runs that evaluate a policy",
             hint="rlcore train EXPERIMENT -m hydra/sweeper=rlcore_optuna ..., or rlcore eval RUN",
         )
-    if len(player.objective) > 1:
-        raise ConfigError(f"a study has one objective, got {', '.join(player.objective)}")
+    if len(task.objective) > 1:
+        raise ConfigError(f"a study has one objective, got {', '.join(task.objective)}")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     plain: Any = OmegaConf.to_container(OmegaConf.create(dict(settings)))
     params, seeds = plain.pop("params"), tuple(plain.pop("seeds"))
-    space = Space.of(words, params, context.config_loader)
+    space = Space.parse(words, params, context.config_loader)
     launcher = Plugins.instance().instantiate_launcher(
-        hydra_context=context, task_function=player, config=config
+        hydra_context=context, task_function=task, config=config
     )
     study = Study(
         plan=Plan(seeds=seeds or (None,), **plain),
         space=space,
-        objective=player.objective[0] if player.objective else SUCCESS,
+        objective=task.objective[0] if task.objective else SUCCESS,
         split=_split(space.fixed),
         sweep=Path(str(config.hydra.sweep.dir)).absolute(),
         launch=launcher.launch,
     )
-    study.default = _default(study, player)
-    if player.shown is not None:
+    study.default = _default(study, task)
+    if task.shown is not None:
         study.show()
         return
-    _say(study)
+    _print_plan(study)
     trials = study.run()
     if trials.best is not None and trials.split != HELD_OUT:
-        measure(trials, study, config, context, player)
+        measure(trials, study, config, context, task)
 
 
 def _split(words: Sequence[str]) -> str:
@@ -85,10 +85,10 @@ def _split(words: Sequence[str]) -> str:
     return split
 
 
-def _default(study: Study, player: Player) -> Mapping[str, Any] | None:
+def _default(study: Study, task: JobTask) -> Mapping[str, Any] | None:
     """Return the recipe's own values of the searched keys, or None if they are not in the space."""
-    words = for_job(study.space.fixed)
-    config = composed_if([player.verb, *player.flags, *words])
+    words = to_rlcore(study.space.fixed)
+    config = try_compose_job([task.verb, *task.flags, *words])
     if config is None:
         return None
     try:
@@ -102,7 +102,7 @@ def _default(study: Study, player: Player) -> Mapping[str, Any] | None:
     return setting
 
 
-def _say(study: Study) -> None:
+def _print_plan(study: Study) -> None:
     """Print the size and objective of a study, and which of its features have no effect."""
     plan = study.plan
     print(

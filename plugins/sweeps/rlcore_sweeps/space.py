@@ -30,7 +30,7 @@ from optuna.distributions import (
 )
 
 from rlcore.contracts.errors import ConfigError
-from rlcore_sweeps.request import flat, for_hydra, for_job, key_of
+from rlcore_sweeps.request import flatten_leaves, key_of, to_hydra, to_rlcore
 
 SEED = "runner.seed"
 LOG = "log"
@@ -78,7 +78,7 @@ class Space:
     fixed: tuple[str, ...]
 
     @classmethod
-    def of(
+    def parse(
         cls, words: Sequence[str], params: Mapping[str, Any], loader: ConfigLoader | None = None
     ) -> Space:
         """Build the space from a sweep's overrides and the entries of `hydra.sweeper.params`.
@@ -92,8 +92,8 @@ class Space:
             ConfigError: Optuna has no such distribution, nothing is searched, or the seed is.
         """
         given = {key_of(word) for word in words}
-        further = [f"{key}={_text(value)}" for key, value in flat(params)]
-        every = [word for word in for_hydra(further) if key_of(word) not in given] + [*words]
+        further = [f"{key}={_text(value)}" for key, value in flatten_leaves(params)]
+        every = [word for word in to_hydra(further) if key_of(word) not in given] + [*words]
         parser = OverridesParser.create(config_loader=loader)
         choices: dict[str, Choice] = {}
         fixed: list[str] = []
@@ -101,7 +101,7 @@ class Space:
             if not override.is_sweep_override():
                 fixed.append(word)
                 continue
-            (key,) = map(key_of, for_job([word]))
+            (key,) = map(key_of, to_rlcore([word]))
             if key == SEED:
                 raise ConfigError(
                     f"{word}: seeds are not searched", hint="sweep.seeds=0,1,2 plays each setting"

@@ -2,7 +2,7 @@
 
     finished trials --sampler--> a batch of settings --launcher--> first seeds, pruned or not
              ^                                                       |
-             '---- told in the order of their numbers <---- further seeds of those that went on
+             '---- reported in the order of their numbers <---- further seeds of unpruned trials
 
 `SWEEP/study.log` holds finished trials only, each appended in a single write. Proposals depend only
 on them, on the study's seed and on the trial's number. A study that was killed therefore proposes
@@ -26,12 +26,12 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from rlcore.contracts.errors import ConfigError
-from rlcore_sweeps.job import METRIC, SUCCESS, JobFailed, Note
-from rlcore_sweeps.methods import NO_PRUNER, pruner_of, sampler_of
+from rlcore_sweeps.job import METRIC, SUCCESS, JobFailedError, JobRecord
 from rlcore_sweeps.pruning import METRIC as SUCCESS_METRIC
-from rlcore_sweeps.pruning import Known, Rule, Steps
+from rlcore_sweeps.pruning import Evaluations, FinishedTrial, PruningRule
+from rlcore_sweeps.samplers import NO_PRUNER, pruner_of, sampler_of
 from rlcore_sweeps.space import SEED, Space
-from rlcore_sweeps.trials import Played, Trial, Trials
+from rlcore_sweeps.study_record import StudyRecord, Trial, TrialRun
 
 LOG, NAME = "study.log", "rlcore"
 DIRECTIONS = ("maximize", "minimize")
@@ -72,7 +72,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Proposed:
+class Proposal:
     """A proposed setting, and the system attributes that the sampler stored on its trial."""
 
     setting: dict[str, Any]
@@ -104,13 +104,13 @@ class Study:
     default: Mapping[str, Any] | None = None
     trials: list[Trial] = field(default_factory=list)
 
-    def run(self) -> Trials:
+    def run(self) -> StudyRecord:
         """Run the trials that are missing; return all trials.
 
         Raises:
             ConfigError: the study was started with other settings, or a run returns no number as
                 the objective.
-            JobFailed: all trials of the first batch failed.
+            JobFailedError: all trials of the first batch failed.
         """
         self._require_same()
         stored = self._open()
@@ -119,9 +119,9 @@ class Study:
             known = done[:start]
             proposed = self.propose(known, range(start, end))
             self.trials = [_recorded(trial) for trial in known]
-            played = self._play(known, proposed, batch)
+            played = self._run_batch(known, proposed, batch)
             if not known and all(trial.state == "failed" for trial in played):
-                raise JobFailed(f"all {len(played)} trials of the first batch failed")
+                raise JobFailedError(f"all {len(played)} trials of the first batch failed")
             for trial, one in list(zip(played, proposed, strict=True))[len(done) - start :]:
                 stored.add_trial(self._finished(trial, one, end))
         self.trials = [_recorded(trial) for trial in done]
@@ -132,7 +132,7 @@ class Study:
         first = self.propose([], range(min(self.plan.batch_size, self.plan.n_trials)))
         self.launch([self._words(one.setting, self.plan.seeds[0]) for one in first], 0)
 
-    def propose(self, known: Sequence[FrozenTrial], numbers: range) -> list[Proposed]:
+    def propose(self, known: Sequence[FrozenTrial], numbers: range) -> list[Proposal]:
         """Propose the settings of a batch.
 
         Args:
@@ -141,11 +141,11 @@ class Study:
         """
         study = optuna.create_study(study_name=NAME, direction=self.plan.direction)
         study.add_trials(known)
-        found: list[Proposed] = []
+        found: list[Proposal] = []
         for number in numbers:
             if number == 0 and self.default is not None:
                 study.add_trial(self.trial(TrialState.RUNNING, self.default))
-                found.append(Proposed(dict(self.default)))
+                found.append(Proposal(dict(self.default)))
                 continue
             study.sampler = sampler_of(
                 self.plan.sampler, self.plan.sampler_options, self.plan.seed, number
@@ -153,10 +153,10 @@ class Study:
             asked = study.ask(fixed_distributions=self.space.distributions).params
             attributes = dict(study.get_trials(deepcopy=False)[-1].system_attrs)
             setting = {key: self.space.choices[key].short(value) for key, value in asked.items()}
-            found.append(Proposed(setting, attributes))
+            found.append(Proposal(setting, attributes))
         return found
 
-    def record(self) -> Trials:
+    def record(self) -> StudyRecord:
         """Write all trials so far to `trials.json`, and return the record.
 
         Rates on held-out starts are preserved while the best trial is the same.
@@ -164,7 +164,7 @@ class Study:
         values = {one.number: one.value for one in self.trials if one.value is not None}
         choose = max if self.plan.direction == "maximize" else min
         best = choose(values, key=values.__getitem__) if values else None
-        before = Trials.of(self.sweep)
+        before = StudyRecord.load(self.sweep)
         measured = {} if before is None or before.best != best else before.heldout
         record = replace(self._header, trials=tuple(self.trials), best=best, heldout=measured)
         record.write(self.sweep)
@@ -187,9 +187,9 @@ class Study:
         )
 
     @property
-    def _header(self) -> Trials:
+    def _header(self) -> StudyRecord:
         plan = self.plan
-        return Trials(
+        return StudyRecord(
             self.objective, self.split, plan.direction, plan.sampler, plan.pruner, plan.seed,
             plan.n_trials, plan.seeds,
         )  # fmt: skip
@@ -200,7 +200,7 @@ class Study:
         Raises:
             ConfigError: another setting differs.
         """
-        before = Trials.of(self.sweep)
+        before = StudyRecord.load(self.sweep)
         if before is None:
             return
         fresh: dict[str, Any] = {
@@ -239,8 +239,8 @@ class Study:
         end = min(len(done) + self.plan.batch_size, self.plan.n_trials)
         return len(done), end, last["batch"] + 1
 
-    def _play(
-        self, known: Sequence[FrozenTrial], proposed: Sequence[Proposed], batch: int
+    def _run_batch(
+        self, known: Sequence[FrozenTrial], proposed: Sequence[Proposal], batch: int
     ) -> list[Trial]:
         """Run a batch: the first seed of each trial, then the other seeds of unpruned trials."""
         start = len(self.trials)
@@ -248,12 +248,12 @@ class Study:
             Trial(start + place, batch, one.setting) for place, one in enumerate(proposed)
         ]
         first, *others = self.plan.seeds
-        self._play_runs([(n, first) for n in range(start, len(self.trials))], known)
+        self._run_jobs([(n, first) for n in range(start, len(self.trials))], known)
         for number, trial in enumerate(self.trials[start:], start):
             if trial.state == "running" and trial.runs[0].pruned is not None:
                 self.trials[number] = replace(trial, state="pruned")
         going = [trial.number for trial in self.trials[start:] if trial.state == "running"]
-        self._play_runs([(number, seed) for number in going for seed in others], None)
+        self._run_jobs([(number, seed) for number in going for seed in others], None)
         for number in going:
             trial = self.trials[number]
             values = [run.value for run in trial.runs if run.value is not None]
@@ -262,7 +262,7 @@ class Study:
         self.record()
         return self.trials[start:]
 
-    def _play_runs(
+    def _run_jobs(
         self, runs: Sequence[tuple[int, int | None]], known: Sequence[FrozenTrial] | None
     ) -> None:
         """Run jobs, and record their results in `trials`.
@@ -275,7 +275,7 @@ class Study:
             return
         first = sum(len(trial.runs) for trial in self.trials)
         for job, (number, seed) in enumerate(runs, first):
-            self._put(number, Played(job, seed))
+            self._put(number, TrialRun(job, seed))
             reference = known is None or (number == 0 and self.default is not None)
             self._rule(number, () if reference else known, prunes=not reference).write(
                 self.sweep, job
@@ -284,13 +284,13 @@ class Study:
         words = [self._words(self.trials[number].setting, seed) for number, seed in runs]
         for place, one in enumerate(self.launch(words, first)):
             number, seed = runs[place]
-            run = self._played(first + place, seed, one)
+            run = self._run_record(first + place, seed, one)
             self._put(number, run)
             if run.value is None:
                 self.trials[number] = replace(self.trials[number], state="failed")
         self.record()
 
-    def _put(self, number: int, run: Played) -> None:
+    def _put(self, number: int, run: TrialRun) -> None:
         """Record a run of a trial, in place of an earlier record of the same job."""
         others = tuple(one for one in self.trials[number].runs if one.job != run.job)
         self.trials[number] = replace(self.trials[number], runs=(*others, run))
@@ -299,9 +299,11 @@ class Study:
         own = [] if seed is None else [f"{SEED}={seed}"]
         return [*self.space.fixed, *self.space.words(setting), *own]
 
-    def _rule(self, number: int, known: Sequence[FrozenTrial] | None, *, prunes: bool) -> Rule:
+    def _rule(
+        self, number: int, known: Sequence[FrozenTrial] | None, *, prunes: bool
+    ) -> PruningRule:
         metric = metric_of(self.objective)
-        return Rule(
+        return PruningRule(
             metric or SUCCESS_METRIC,
             self.plan.pruner if prunes and metric else NO_PRUNER,
             dict(self.plan.pruner_options),
@@ -309,7 +311,7 @@ class Study:
             NAME,
             number,
             tuple(
-                Known(
+                FinishedTrial(
                     trial.state.name,
                     trial.value if trial.state == TrialState.COMPLETE else None,
                     trial.user_attrs["runs"][0]["steps"],
@@ -319,14 +321,14 @@ class Study:
             ),
         )
 
-    def _played(self, job: int, seed: int | None, returned: JobReturn) -> Played:
+    def _run_record(self, job: int, seed: int | None, returned: JobReturn) -> TrialRun:
         """Return the record of a run that ended; `value` is None if it failed or is not finite.
 
         Raises:
             ConfigError: the job succeeded but returned no single number.
         """
-        note, steps = Note.of(self.sweep, job), Steps.of(self.sweep, job)
-        folder = os.path.relpath(note.folder, self.sweep) if note and note.folder else ""
+        record, steps = JobRecord.load(self.sweep, job), Evaluations.load(self.sweep, job)
+        folder = os.path.relpath(record.folder, self.sweep) if record and record.folder else ""
         value = None
         if returned.status == JobStatus.COMPLETED:
             value = returned.return_value
@@ -336,9 +338,9 @@ class Study:
                     hint="sweep.objective=success_after.rate, and runs that evaluate",
                 )
             value = float(value) if math.isfinite(value) else None
-        return Played(job, seed, folder, value, steps.values, steps.pruned, steps.updates)
+        return TrialRun(job, seed, folder, value, steps.values, steps.pruned, steps.updates)
 
-    def _finished(self, trial: Trial, proposed: Proposed, end: int) -> FrozenTrial:
+    def _finished(self, trial: Trial, proposed: Proposal, end: int) -> FrozenTrial:
         """Return a finished trial as Optuna's storage holds it.
 
         Args:
@@ -355,7 +357,7 @@ class Study:
                 "batch": trial.batch,
                 "end": end,  # of its batch
                 "runs": [asdict(run) for run in trial.runs],
-                "attributes": Steps.of(self.sweep, first.job).attributes,
+                "attributes": Evaluations.load(self.sweep, first.job).attributes,
             },
             system_attrs=proposed.attributes,
         )
@@ -373,5 +375,5 @@ def _recorded(trial: FrozenTrial) -> Trial:
     """Convert a finished trial from Optuna's storage to its record in `trials.json`."""
     (state,) = [name for name, its in STATES.items() if its == trial.state]
     value = trial.value if trial.state == TrialState.COMPLETE else None
-    runs = tuple(Played(**run) for run in trial.user_attrs["runs"])
+    runs = tuple(TrialRun(**run) for run in trial.user_attrs["runs"])
     return Trial(trial.number, trial.user_attrs["batch"], dict(trial.params), state, value, runs)

@@ -22,7 +22,7 @@ TrialState = Literal["running", "complete", "pruned", "failed"]
 
 
 @dataclass(frozen=True)
-class Played:
+class TrialRun:
     """A run of a trial.
 
     Attributes:
@@ -62,11 +62,11 @@ class Trial:
     setting: dict[str, Any]
     state: TrialState = "running"
     value: float | None = None
-    runs: tuple[Played, ...] = ()
+    runs: tuple[TrialRun, ...] = ()
 
 
 @dataclass(frozen=True)
-class Measured:
+class HeldOutRate:
     """Success rate of a trial on held-out starts.
 
     Attributes:
@@ -84,7 +84,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Gain:
+class PairedDifference:
     """Mean paired difference of success rates on held-out starts, with its 95% interval."""
 
     mean: float
@@ -93,14 +93,14 @@ class Gain:
 
 
 @dataclass(frozen=True)
-class Trials:
+class StudyRecord:
     """The record of a study.
 
     Attributes:
         objective: entry of `summary.json`, or metric, that `value` of a trial is.
         split: split that the objective is measured on.
         direction: "maximize" or "minimize".
-        sampler, pruner: their names, see :mod:`rlcore_sweeps.methods`.
+        sampler, pruner: their names, see :mod:`rlcore_sweeps.samplers`.
         seed: seed of the study.
         planned: number of trials that the study will have.
         seeds: seeds of each trial's runs.
@@ -127,7 +127,7 @@ class Trials:
         write_text(sweep / FILE, json.dumps(asdict(self), indent=1, allow_nan=False) + "\n")
 
     @classmethod
-    def of(cls, sweep: Path) -> Trials | None:
+    def load(cls, sweep: Path) -> StudyRecord | None:
         """Read the record of a sweep; None if the sweep is not a study.
 
         Raises:
@@ -156,7 +156,9 @@ class Trials:
             raise UnreadableError(f"best must be the number of a complete trial, got {self.best}")
         require_updates(run.steps for trial in self.trials for run in trial.runs)
         for name, value in self.heldout.items():
-            as_type(Gain if name == "difference" else Measured, value, f"heldout.{name}")
+            as_type(
+                PairedDifference if name == "difference" else HeldOutRate, value, f"heldout.{name}"
+            )
         if self.heldout and "best" not in self.heldout:
             raise UnreadableError("heldout lacks 'best'")
 
@@ -166,8 +168,8 @@ class Trials:
 
         No evaluation is needed if there is no best trial or the study itself uses held-out starts.
         """
-        told = len(self.trials) - self.count("running") == self.planned
-        return told and bool(self.heldout or self.best is None or self.split == HELD_OUT)
+        ended = len(self.trials) - self.count("running") == self.planned
+        return ended and bool(self.heldout or self.best is None or self.split == HELD_OUT)
 
     def count(self, state: TrialState) -> int:
         """Return the number of trials in a state."""

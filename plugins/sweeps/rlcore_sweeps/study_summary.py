@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlcore_sweeps.trials import HELD_OUT, Trials
+from rlcore_sweeps.study_record import HELD_OUT, StudyRecord
 
 
-def told(study: Trials) -> list[str]:
+def summary_lines(study: StudyRecord) -> list[str]:
     """Return the lines that summarise a study in `sweep.txt`."""
     lines = [_counts(study), *_saved(study)]
     if study.best is None:
@@ -38,7 +38,7 @@ def told(study: Trials) -> list[str]:
     return lines
 
 
-def _counts(study: Trials) -> str:
+def _counts(study: StudyRecord) -> str:
     tried = len(study.trials) - study.count("running")
     seeds = len(study.seeds)
     return (
@@ -48,7 +48,7 @@ def _counts(study: Trials) -> str:
     )
 
 
-def _saved(study: Trials) -> list[str]:
+def _saved(study: StudyRecord) -> list[str]:
     """Return a line on the updates that pruning saved, or none if it saved none.
 
     A pruned trial also saves the runs with its other seeds.

@@ -14,9 +14,9 @@ from rlcore.files.damaged_files import damaged_on, read_mapping
 from rlcore.files.typed import as_type
 from rlcore.runs.folder import SWEEP_TABLE
 from rlcore.utils.console import as_text
-from rlcore_sweeps.job import Note
-from rlcore_sweeps.study_text import told
-from rlcore_sweeps.trials import Trials
+from rlcore_sweeps.job import JobRecord
+from rlcore_sweeps.study_record import StudyRecord
+from rlcore_sweeps.study_summary import summary_lines
 
 WIDTH, NARROW = 160, 130  # characters; a table narrower than NARROW omits columns LEFT_OUT
 COLUMNS = ("job", "swept", "before", "after", "difference", "seconds", "folder")
@@ -34,13 +34,13 @@ def write(sweep: Path) -> None:
     write_text(sweep / SWEEP_TABLE, text(sweep))
 
 
-def failures(notes: Sequence[Note]) -> str:
+def failures(records: Sequence[JobRecord]) -> str:
     """Return a list of the failed jobs with their errors, as text; empty if none failed."""
-    failed = [note for note in notes if note.state == "failed"]
+    failed = [record for record in records if record.state == "failed"]
     if not failed:
         return ""
-    lines = [f"  {note.number} {note.label}: {note.error}" for note in failed]
-    return "\n".join([f"{len(failed)} of {len(notes)} jobs failed:", *lines, ""])
+    lines = [f"  {record.number} {record.label}: {record.error}" for record in failed]
+    return "\n".join([f"{len(failed)} of {len(records)} jobs failed:", *lines, ""])
 
 
 def text(sweep: Path, width: int = WIDTH) -> str:
@@ -53,45 +53,49 @@ def text(sweep: Path, width: int = WIDTH) -> str:
     Raises:
         CheckpointError: a note, a summary or the record of the study is damaged.
     """
-    notes = Note.all(sweep)
-    figures = {note.number: _figures(note) for note in notes}
+    records = JobRecord.load_all(sweep)
+    figures = {record.number: _figures(record) for record in records}
     names = [name for name in COLUMNS if width >= NARROW or name not in LEFT_OUT]
     table = Table(title="sweep", title_justify="left")
     for name in names:
         table.add_column(name, overflow="fold", justify="right" if name == "seconds" else "left")
-    for note in notes:
-        its, folder = figures[note.number], Path(note.folder)
-        state = "" if note.state == "done" else note.state
+    for record in records:
+        its, folder = figures[record.number], Path(record.folder)
+        state = "" if record.state == "done" else record.state
         cells = (
-            str(note.number),
-            note.label,
+            str(record.number),
+            record.label,
             _rate(its.get("success_before")),
             _rate(its.get("success_after")),
             _difference(its.get("paired_difference")),
-            f"{note.seconds:.0f}" if note.seconds else "",
+            f"{record.seconds:.0f}" if record.seconds else "",
             f"{folder.name if folder.is_dir() else ''} {state}".strip(),
         )
         row = dict(zip(COLUMNS, cells, strict=True))
         table.add_row(*(row[name] for name in names))
-    trials = Trials.of(sweep)
-    lines = [*_caveats(figures), *(told(trials) if trials else ()), *_next(sweep, notes, trials)]
+    trials = StudyRecord.load(sweep)
+    lines = [
+        *_caveats(figures),
+        *(summary_lines(trials) if trials else ()),
+        *_next(sweep, records, trials),
+    ]
     drawn = as_text(table, width=width) + "\n" + "".join(f"{line}\n" for line in lines)
-    return drawn + failures(notes)
+    return drawn + failures(records)
 
 
-def _next(sweep: Path, notes: Sequence[Note], trials: Trials | None) -> list[str]:
+def _next(sweep: Path, records: Sequence[JobRecord], trials: StudyRecord | None) -> list[str]:
     folder = shlex.quote(str(sweep))
-    done = [note for note in notes if note.state == "done"]
+    done = [record for record in records if record.state == "done"]
     lines = [f"compare them: rlcore report {folder}"] if len(done) > 1 else []
-    unfinished = len(done) < len(notes) if trials is None else not trials.over
+    unfinished = len(done) < len(records) if trials is None else not trials.over
     if unfinished:
         lines.append(f"go on with the others: rlcore resume {folder}")
     return lines
 
 
-def _figures(note: Note) -> dict[str, Any]:
-    file = Path(note.folder) / "summary.json"
-    if not note.folder or not file.is_file():  # unfinished, or its verb writes no summary
+def _figures(record: JobRecord) -> dict[str, Any]:
+    file = Path(record.folder) / "summary.json"
+    if not record.folder or not file.is_file():  # unfinished, or its verb writes no summary
         return {}
     figures = read_mapping(file)
     with damaged_on(file):

@@ -13,21 +13,29 @@ from omegaconf import DictConfig
 from rlcore.config.catalog import BY_RECIPE
 from rlcore.contracts.errors import ConfigError
 from rlcore.utils import signals
-from rlcore_sweeps.composing import require_closed
-from rlcore_sweeps.job import JobFailed, Note, Playing, command_of, objective_of, play, settled
-from rlcore_sweeps.request import SUBDIR, for_job, listed
+from rlcore_sweeps.job import (
+    JobFailedError,
+    JobRecord,
+    RunningJob,
+    command_of,
+    objective_of,
+    wait_for,
+    with_final_state,
+)
+from rlcore_sweeps.job_config import require_no_code
+from rlcore_sweeps.request import SUBDIR, override_list, to_rlcore
 
 Objective = float | tuple[float, ...] | None
 
 
 @dataclass(frozen=True)
-class Player:
+class JobTask:
     """A task function that can be pickled, because launchers send it to other processes.
 
     Attributes:
-        verb, flags, objective: as in :class:`rlcore_sweeps.request.Order`.
+        verb, flags, objective: as in :class:`rlcore_sweeps.request.SweepRequest`.
         fixed: overrides that are the same in all jobs.
-        wary: the overrides come from a folder that is not trusted, so they must not load code.
+        untrusted: the overrides come from a folder that is not trusted, so they must not load code.
         shown: print the jobs without running them, as they would be in this folder; None: run them.
         runs: path of the run that each job evaluates, by job number; empty: jobs name none.
         label: label of the jobs; empty: the overrides in which they differ.
@@ -37,7 +45,7 @@ class Player:
     flags: tuple[str, ...] = ()
     objective: tuple[str, ...] = ()
     fixed: frozenset[str] = frozenset()
-    wary: bool = False
+    untrusted: bool = False
     shown: Path | None = None
     runs: tuple[str, ...] = ()
     label: str = ""
@@ -48,32 +56,32 @@ class Player:
         A job that is done is not run again.
 
         Raises:
-            JobFailed: the job failed or was killed.
+            JobFailedError: the job failed or was killed.
         """
         hydra: Any = HydraConfig.get()
-        note, sweep = self.note(hydra, hydra.runtime.output_dir)
+        record, sweep = self.record(hydra, hydra.runtime.output_dir)
         if self.shown is not None:
-            self._show(note, sweep)
+            self._preview(record, sweep)
             return None
-        if note.state == "done":
-            return objective_of(note, self.objective)
-        note, command = self.command(note, sweep)
-        note = play(Playing.start(replace(note, state="running"), sweep, command))
-        return objective_of(note, self.objective)
+        if record.state == "done":
+            return objective_of(record, self.objective)
+        record, command = self.command(record, sweep)
+        record = wait_for(RunningJob.start(replace(record, state="running"), sweep, command))
+        return objective_of(record, self.objective)
 
-    def command(self, note: Note, sweep: Path) -> tuple[Note, tuple[str, ...]]:
+    def command(self, record: JobRecord, sweep: Path) -> tuple[JobRecord, tuple[str, ...]]:
         """Return a job's note and command, see :func:`rlcore_sweeps.job.command_of`.
 
         Raises:
             UserError: the sweep's folder is not trusted, and the job's overrides would load code.
         """
-        run = self.runs[note.number : note.number + 1]
-        note, words = command_of(note, self.verb, (*run, *self.flags))
-        if self.wary and words[0] == self.verb:
-            require_closed(words, sweep)
-        return note, words
+        run = self.runs[record.number : record.number + 1]
+        record, words = command_of(record, self.verb, (*run, *self.flags))
+        if self.untrusted and words[0] == self.verb:
+            require_no_code(words, sweep)
+        return record, words
 
-    def note(self, hydra: DictConfig, folder: str) -> tuple[Note, Path]:
+    def record(self, hydra: DictConfig, folder: str) -> tuple[JobRecord, Path]:
         """Return a job's note, from an earlier attempt if there is one, and the sweep's folder.
 
         A job is not done if the folder of its run no longer exists.
@@ -85,7 +93,7 @@ class Player:
         Raises:
             ConfigError: another job had this number, or `folder` is outside the sweep's folder.
             CheckpointError: the note is damaged.
-            JobFailed: a process of an earlier attempt still runs.
+            JobFailedError: a process of an earlier attempt still runs.
         """
         sweep = Path(str(hydra.sweep.dir)).absolute()
         if sweep not in Path(os.path.abspath(folder)).parents:
@@ -93,9 +101,9 @@ class Player:
                 f"{SUBDIR} leads out of the sweep's folder: {folder}",
                 hint=f"{SUBDIR}='job-${{hydra.job.num}}'",
             )
-        words = tuple(for_job(listed(hydra.overrides.task)))
+        words = tuple(to_rlcore(override_list(hydra.overrides.task)))
         number = int(hydra.job.num)
-        before = Note.of(sweep, number)
+        before = JobRecord.load(sweep, number)
         if before is not None and before.words:
             if before.words != words:
                 raise ConfigError(
@@ -104,27 +112,29 @@ class Player:
                     "in another folder",
                 )
             if before.folder:
-                now = settled(before)
+                now = with_final_state(before)
                 if now != before:
                     now.write(sweep)
                 return now, sweep
             state = "not started" if before.state == "done" else before.state
             return replace(before, state=state, folder=str(Path(folder).absolute())), sweep
-        swept = [word for word in listed(hydra.overrides.task) if word not in self.fixed]
-        label = self.label or ",".join(for_job(swept))
-        return Note(number, words, label, str(Path(folder).absolute())), sweep
+        swept = [word for word in override_list(hydra.overrides.task) if word not in self.fixed]
+        label = self.label or ",".join(to_rlcore(swept))
+        return JobRecord(number, words, label, str(Path(folder).absolute())), sweep
 
-    def _show(self, note: Note, sweep: Path) -> None:
+    def _preview(self, record: JobRecord, sweep: Path) -> None:
         """Run the job's command, whose flags ask for a dry run or for its configuration."""
         from rlcore.cli.main import main
 
         assert self.shown is not None
-        Path(note.folder).rmdir()
-        place = self.shown / Path(note.folder).relative_to(sweep)
-        _, command = command_of(replace(note, folder=str(place)), self.verb, self.flags)
-        print(f"job {note.number}: {note.label.replace(BY_RECIPE, '')}", flush=True)
+        Path(record.folder).rmdir()
+        place = self.shown / Path(record.folder).relative_to(sweep)
+        _, command = command_of(replace(record, folder=str(place)), self.verb, self.flags)
+        print(f"job {record.number}: {record.label.replace(BY_RECIPE, '')}", flush=True)
         code = main(command)
-        if code > signals.exit_code(0):  # ended by a signal; Hydra would continue after JobFailed
+        if code > signals.exit_code(
+            0
+        ):  # ended by a signal; Hydra would continue after JobFailedError
             raise KeyboardInterrupt
         if code != 0:
-            raise JobFailed(f"job {note.number} {note.label}")
+            raise JobFailedError(f"job {record.number} {record.label}")

@@ -1,6 +1,6 @@
 """Stands for a job's process: makes a run's folder and its summary, unless its seed says otherwise.
 
-    python quick_child.py PARENT CORES VERB [WORDS]
+    python quick_job_process.py PARENT CORES VERB [WORDS]
 
 seed 20 fails with an error, 30 dies by SIGKILL and 40 waits for a signal (once), 50 dies by SIGKILL
 after its summary, 60 stops itself by SIGSTOP (once), others end well.

@@ -9,7 +9,7 @@ import math
 from pathlib import Path
 
 import pytest
-from rlcore_sweeps.job import Note
+from rlcore_sweeps.job import JobRecord
 
 from rlcore.cli.main import main
 from rlcore.files.reading import read_json, read_yaml
@@ -42,11 +42,11 @@ def test_all_of_them_at_once(log_path: Path, elsewhere: Path, capsys):
     place = ["--config-dir", str(elsewhere), f"hydra.sweep.dir={log_path}"]
     assert main(["train", "-m", *place, *SWEPT, *WORDS]) == 0
     combined = itertools.product(*(word.partition("=")[2].split(",") for word in SWEPT))
-    notes = Note.all(log_path)
-    assert [note.state for note in notes] == 8 * ["done"]
+    records = JobRecord.load_all(log_path)
+    assert [record.state for record in records] == 8 * ["done"]
     names = {"press": "metaworld", "pi0_tiny": "openpi", "openvla_tiny": "openvla"}
-    for note, chosen in zip(notes, combined, strict=True):
-        run = Path(note.folder)
+    for record, chosen in zip(records, combined, strict=True):
+        run = Path(record.folder)
         config = read_yaml(run / "config.yaml")
         env, model = config["env"]["eval"]["env_type"], config["actor"]["model"]["model_type"]
         told = [names.get(each, each) for each in chosen]

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rlcore_sweeps.job import Note
-from rlcore_sweeps.pruning import Rule, Steps
-from rlcore_sweeps.request import Order
-from rlcore_sweeps.room import find_share
+from rlcore_sweeps.job import JobRecord
+from rlcore_sweeps.pruning import Evaluations, PruningRule
+from rlcore_sweeps.request import SweepRequest
+from rlcore_sweeps.resources import find_share
+from rlcore_sweeps.study_record import StudyRecord
 from rlcore_sweeps.table import text
-from rlcore_sweeps.trials import Trials
 
 from rlcore.cli.main import main
 from rlcore.contracts.errors import CheckpointError
@@ -49,10 +49,10 @@ def written(folder: Path, name: str, content: object) -> Path:
 
 
 def read_all(folder: Path) -> None:
-    for note in Note.all(folder):
-        assert note.folder is not None
-    Trials.of(folder)
-    Steps.of(folder, 0)
+    for record in JobRecord.load_all(folder):
+        assert record.folder is not None
+    StudyRecord.load(folder)
+    Evaluations.load(folder, 0)
     text(folder)
 
 
@@ -69,8 +69,8 @@ def sweep(folder: Path) -> None:
 def test_whole_files_are_read(tmp_path):
     sweep(tmp_path)
     read_all(tmp_path)
-    assert Note.of(tmp_path, 0).process == (5, 0.5)
-    assert Trials.of(tmp_path).trials[0].runs[0].steps == {"1": 0.5}
+    assert JobRecord.load(tmp_path, 0).process == (5, 0.5)
+    assert StudyRecord.load(tmp_path).trials[0].runs[0].steps == {"1": 0.5}
 
 
 @pytest.mark.parametrize(
@@ -130,30 +130,30 @@ def test_what_the_error_says(tmp_path, name, content, said):
 def test_rules_shares_and_orders(tmp_path):
     rule = {"metric": "m", "pruner": "none", "options": {}, "direction": "maximize", "study": "s",
             "number": 0, "known": [{"state": "COMPLETE", "value": 1, "steps": {}}]}  # fmt: skip
-    assert Rule.of(written(tmp_path, "rule.json", rule)).known[0].value == 1
+    assert PruningRule.load(written(tmp_path, "rule.json", rule)).known[0].value == 1
     for wrong in {"known": [5]}, {"options": []}, {"direction": "up"}, {"known": [{}]}:
         with pytest.raises(CheckpointError, match="rule"):
-            Rule.of(written(tmp_path, "rule.json", {**rule, **wrong}))
+            PruningRule.load(written(tmp_path, "rule.json", {**rule, **wrong}))
     for share in {"cores": 0, "devices": 0, "jobs": 0}, {"cores": "1"}, []:
         written(tmp_path, ".jobs/share", share)
         with pytest.raises(CheckpointError, match="share"):
             find_share(tmp_path, "auto", [])
-    for order in (
+    for request in (
         {"verb": 5},
         {"verb": "train", "words": "a"},
         {"words": []},
         {"verb": "train", "x": 1},
     ):
-        written(tmp_path, "sweep.json", order)
+        written(tmp_path, "sweep.json", request)
         with pytest.raises(CheckpointError, match=r"sweep\.json"):
-            Order.of(tmp_path)
+            SweepRequest.load(tmp_path)
 
 
 @pytest.mark.parametrize("changes", [{"seconds": "long"}, {"process": 5}, {"folder": None}])
 def test_resume_says_it_in_one_sentence(tmp_path, changes, capsys):
-    order = {"verb": "train", "words": ["env=toy", "model=toy", "algorithm=ppo", "runner.seed=0,1"],
-             "hydra": [f"hydra.sweep.dir={tmp_path}"]}  # fmt: skip
-    written(tmp_path, "sweep.json", order)
+    words = ["env=toy", "model=toy", "algorithm=ppo", "runner.seed=0,1"]
+    hydra = [f"hydra.sweep.dir={tmp_path}"]
+    written(tmp_path, "sweep.json", {"verb": "train", "words": words, "hydra": hydra})
     (tmp_path / SWEEP_TABLE).write_text("sweep\n")
     file = written(tmp_path, ".jobs/0.json", {**NOTE, **changes})
     assert main(["resume", str(tmp_path)]) == CheckpointError.exit_code

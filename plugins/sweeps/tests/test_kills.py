@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from rlcore_sweeps.job import Note
+from rlcore_sweeps.job import JobRecord
 
 RLCORE = [sys.executable, "-m", "rlcore.cli.main"]
 TOY = [
@@ -42,14 +42,14 @@ def test_resume_ends_with_all_results_and_makes_none_twice(log_path: Path):
     driver = subprocess.Popen([*RLCORE, *TOY, logger, JOBS, "-m"], start_new_session=True)
     first, second = sweep / "0-lr-1e-05", sweep / "1-lr-2e-05"
     wait(driver, (second / "checkpoints/step_000001").is_dir)
-    struck = Note.of(sweep, 1)
+    struck = JobRecord.load(sweep, 1)
     assert struck is not None
     os.kill(struck.process[0], signal.SIGKILL)
     wait(driver, lambda: states(sweep)[:3] == ["done", "failed", "failed"])
     wait(driver, lambda: "running" in states(sweep))
     driver.kill()
     driver.wait()
-    left = [note.process[0] for note in Note.all(sweep) if note.state == "running"]
+    left = [record.process[0] for record in JobRecord.load_all(sweep) if record.state == "running"]
     kept = (first / "summary.json").stat()
     assert len(left) > 0 and "done" not in states(sweep)[4:]
     subprocess.run([*RLCORE, "resume", str(sweep)])
@@ -57,7 +57,7 @@ def test_resume_ends_with_all_results_and_makes_none_twice(log_path: Path):
         with contextlib.suppress(psutil.NoSuchProcess):
             assert psutil.Process(number).status() == psutil.STATUS_ZOMBIE
     assert states(sweep) == ["done", "done", "failed", "done", "done", "done"]
-    assert "hold NaN or infinity" in Note.all(sweep)[2].error
+    assert "hold NaN or infinity" in JobRecord.load_all(sweep)[2].error
     runs = sorted(sweep.glob("[0-9]*"))
     assert len(runs) == 6
     assert [(run / "summary.json").is_file() for run in runs] == [n != 2 for n in range(6)]
@@ -72,4 +72,4 @@ def test_resume_ends_with_all_results_and_makes_none_twice(log_path: Path):
 
 def states(sweep: Path) -> list[str]:
     """Of the jobs, by number."""
-    return [note.state for note in Note.all(sweep)]
+    return [record.state for record in JobRecord.load_all(sweep)]

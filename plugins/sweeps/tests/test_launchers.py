@@ -13,7 +13,7 @@ import venv
 from pathlib import Path
 
 import pytest
-from rlcore_sweeps.job import Note
+from rlcore_sweeps.job import JobRecord
 
 from rlcore.files.reading import read_yaml
 
@@ -118,11 +118,11 @@ def test_a_published_launcher_plays_them(environment, launcher, backend, log_pat
     place = [f"hydra.sweep.dir={log_path / 'mine'}", "hydra.sweep.subdir=job-${hydra.job.num}"]
     done = play(environment, log_path, seeds, f"cluster.backend={backend}", *words, *place)
     assert done.returncode == 0, done.stdout + done.stderr
-    notes = Note.all(log_path / "mine")
-    assert [(note.number, note.state, Path(note.folder).name) for note in notes] == [
+    records = JobRecord.load_all(log_path / "mine")
+    assert [(record.number, record.state, Path(record.folder).name) for record in records] == [
         (number, "done", f"job-{number}") for number in range(len(seeds.split(",")))
     ]
-    assert all((Path(note.folder) / "summary.json").is_file() for note in notes)
+    assert all((Path(record.folder) / "summary.json").is_file() for record in records)
 
 
 @pytest.mark.long
@@ -130,7 +130,7 @@ def test_a_sweeper_of_somebody_elses_drives_them(environment, log_path):
     words = ["cluster.backend=local", "hydra/sweeper=climber", "sweep.objective=env_steps"]
     done = play(environment, log_path, *words)
     assert done.returncode == 0, done.stdout + done.stderr
-    labels = [note.label for note in Note.all(log_path / "run")]
+    labels = [record.label for record in JobRecord.load_all(log_path / "run")]
     rates = ("1e-05", "2e-05", "4e-05")
     assert labels == [f"actor.optim.lr={lr},runner.seed={s}" for lr in rates for s in (0, 1)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from rlcore_sweeps.live import PHASE
+from rlcore_sweeps.progress import PHASE
 
 from rlcore.training.progress import Progress
 from rlcore.utils.console import Canvas

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from rlcore_sweeps import job
-from rlcore_sweeps.job import Note
+from rlcore_sweeps.job import JobRecord
 
 from rlcore.cli.main import main
 
@@ -30,7 +30,7 @@ COMMANDS = [
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """An empty folder where jobs end at once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(job, "CHILD", (str(Path(__file__).parent / "quick_child.py"),))
+        patch.setattr(job, "JOB_PROCESS", (str(Path(__file__).parent / "quick_job_process.py"),))
         yield tmp_path_factory.mktemp("page")
 
 
@@ -61,4 +61,4 @@ def test_a_command_of_the_page(line, request, place, elsewhere, monkeypatch, cap
     assert code == 0
     if arguments[0] not in ("report", "runs"):
         for sweep in Path("logs").glob("*"):
-            assert {note.state for note in Note.all(sweep)} == {"done"}
+            assert {record.state for record in JobRecord.load_all(sweep)} == {"done"}

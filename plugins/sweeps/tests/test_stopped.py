@@ -12,21 +12,23 @@ from pathlib import Path
 import psutil
 import pytest
 from rlcore_sweeps import job
-from rlcore_sweeps.job import Note, Playing, play, settled
+from rlcore_sweeps.job import JobRecord, RunningJob, wait_for, with_final_state
 
 from rlcore.cli.main import main
 
-CHILD = (str(Path(__file__).parent / "quick_child.py"),)
+JOB_PROCESS = (str(Path(__file__).parent / "quick_job_process.py"),)
 WORDS = ("env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runner.max_epochs=1")
 
 
 @pytest.fixture
-def note(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], Note]:
-    monkeypatch.setattr(job, "CHILD", CHILD)
-    monkeypatch.setattr(job, "STOPPED", 1.0)
-    monkeypatch.setattr(job, "LOOK", 0.2)
+def record(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], JobRecord]:
+    monkeypatch.setattr(job, "JOB_PROCESS", JOB_PROCESS)
+    monkeypatch.setattr(job, "STOPPED_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(job, "POLL_S", 0.2)
     (tmp_path / ".jobs").mkdir()
-    return lambda: Note(0, ("runner.seed=60",), "runner.seed=60", str(tmp_path / "run"), "running")
+    return lambda: JobRecord(
+        0, ("runner.seed=60",), "runner.seed=60", str(tmp_path / "run"), "running"
+    )
 
 
 def words(folder: Path) -> tuple[str, ...]:
@@ -41,47 +43,47 @@ def runs(number: int) -> bool:
         return False
 
 
-def test_it_is_killed_and_named(note, tmp_path):
+def test_it_is_killed_and_named(record, tmp_path):
     since = time.monotonic()
-    ended = play(Playing.start(note(), tmp_path, words(tmp_path)))
+    ended = wait_for(RunningJob.start(record(), tmp_path, words(tmp_path)))
     assert time.monotonic() - since < 30
     assert ended.state == "failed" and not runs(ended.process[0])
     assert f"(pid {ended.process[0]}) was stopped (SIGSTOP?) for 1 s, and was killed" in ended.error
-    assert Note.of(tmp_path, 0).error == ended.error
+    assert JobRecord.load(tmp_path, 0).error == ended.error
 
 
-def test_one_that_goes_on_in_time_is_left_alone(note, tmp_path, monkeypatch):
-    monkeypatch.setattr(job, "STOPPED", 60.0)
-    playing = Playing.start(note(), tmp_path, words(tmp_path))
-    process = psutil.Process(playing.process.pid)
+def test_one_that_goes_on_in_time_is_left_alone(record, tmp_path, monkeypatch):
+    monkeypatch.setattr(job, "STOPPED_TIMEOUT_S", 60.0)
+    running = RunningJob.start(record(), tmp_path, words(tmp_path))
+    process = psutil.Process(running.process.pid)
     deadline = time.monotonic() + 30
-    while process.status() != psutil.STATUS_STOPPED or playing.stopped < 0.4:
-        assert playing.going() and time.monotonic() < deadline
+    while process.status() != psutil.STATUS_STOPPED or running.stopped < 0.4:
+        assert running.going() and time.monotonic() < deadline
         time.sleep(0.1)
     process.resume()
-    playing.wait()
-    assert playing.stopped < 5 and playing.ended().state == "done"
+    running.wait()
+    assert running.stopped < 5 and running.ended().state == "done"
 
 
-def test_one_whose_sweep_was_killed_is_ended_by_the_next(note, tmp_path):
+def test_one_whose_sweep_was_killed_is_ended_by_the_next(record, tmp_path):
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     process = psutil.Process(child.pid)
     process.suspend()
-    left = replace(note(), process=(child.pid, process.create_time()))
+    left = replace(record(), process=(child.pid, process.create_time()))
     since = time.monotonic()
-    settled(left)
+    with_final_state(left)
     assert time.monotonic() - since < 30 and not runs(child.pid)
     child.wait(10)
 
 
 @pytest.mark.long
-def test_a_sweep_goes_on_with_the_others(note, log_path, capsys):
+def test_a_sweep_goes_on_with_the_others(record, log_path, capsys):
     places = f"runner.logger.log_path={log_path}"
     assert main(["train", *WORDS, places, "-m", "runner.seed=60,1", "sweep.parallel=1"]) == 1
     said = capsys.readouterr().err
     assert "was stopped (SIGSTOP?) for 1 s" in said and "Traceback" not in said
-    notes = Note.all(log_path / "run")
-    assert [one.state for one in notes] == ["failed", "done"]
-    assert not any(runs(one.process[0]) for one in notes)
+    records = JobRecord.load_all(log_path / "run")
+    assert [one.state for one in records] == ["failed", "done"]
+    assert not any(runs(one.process[0]) for one in records)
     assert main(["resume", str(log_path / "run")]) == 0
-    assert [one.state for one in Note.all(log_path / "run")] == ["done", "done"]
+    assert [one.state for one in JobRecord.load_all(log_path / "run")] == ["done", "done"]

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from hydra.types import RunMode
 from rlcore_sweeps import job
-from rlcore_sweeps.admitted import is_admitted
-from rlcore_sweeps.command import main, play
-from rlcore_sweeps.job import JOBS, Note
+from rlcore_sweeps.command import main, run_sweep
+from rlcore_sweeps.job import JOBS, JobRecord
 from rlcore_sweeps.loader import SweepLoader
-from rlcore_sweeps.request import FILE, Order
+from rlcore_sweeps.request import FILE, SweepRequest
+from rlcore_sweeps.safe_overrides import is_safe
 
 from rlcore.contracts.errors import CheckpointError, ConfigError, UserError
 
@@ -22,20 +22,20 @@ WORDS = (
     *("cluster.component_placement={env: 0, rollout: 0, actor: 0}", "runner.seed=0,1"),
 )
 
-QUICK = (str(Path(__file__).parent / "quick_child.py"),)
+QUICK = (str(Path(__file__).parent / "quick_job_process.py"),)
 
 
 @pytest.fixture
 def sweep(elsewhere: Path, monkeypatch: pytest.MonkeyPatch):
     """`sweep(field=...)`: the folder of a sweep of quick jobs, with these fields in its order."""
-    monkeypatch.setattr(job, "CHILD", QUICK)
+    monkeypatch.setattr(job, "JOB_PROCESS", QUICK)
     monkeypatch.chdir(elsewhere)
 
     def made(**fields: object) -> Path:
         folder = elsewhere / "sweep"
         (folder / JOBS).mkdir(parents=True, exist_ok=True)
         (folder / "sweep.txt").touch()
-        Order("train", words=WORDS, hydra=("hydra.launcher.parallel=1",)).write(folder)
+        SweepRequest("train", words=WORDS, hydra=("hydra.launcher.parallel=1",)).write(folder)
         kept = json.loads((folder / FILE).read_text())
         (folder / FILE).write_text(json.dumps({**kept, **fields}))
         return folder
@@ -85,7 +85,7 @@ LETS_CODE_IN = [
 
 @pytest.mark.parametrize("word", LETS_CODE_IN)
 def test_no_word_that_loads_code_is_admitted(word):
-    assert not is_admitted(word)
+    assert not is_safe(word)
     with pytest.raises(ConfigError, match="may load or run code"):
         SweepLoader().load_configuration(None, [word], RunMode.MULTIRUN)
 
@@ -111,7 +111,7 @@ def test_no_word_that_loads_code_is_admitted(word):
     ],
 )
 def test_what_makes_a_sweep_is_admitted(word):
-    assert is_admitted(word)
+    assert is_safe(word)
 
 
 @pytest.mark.parametrize(
@@ -154,9 +154,9 @@ def test_the_folder_of_a_sweep_decides_nothing_that_runs_code(sweep, elsewhere, 
 
 def test_a_word_of_the_user_is_no_strangers(sweep):
     """Whatever is typed may load code; what a folder kept of it may, with --trust."""
-    order = Order.read(["train", "a=1", "+hydra.job.env_set.A=b"])
-    config = SweepLoader(typed=order.typed).load_configuration(
-        None, list(order.hydra), RunMode.MULTIRUN
+    request = SweepRequest.parse(["train", "a=1", "+hydra.job.env_set.A=b"])
+    config = SweepLoader(typed=request.typed).load_configuration(
+        None, list(request.hydra), RunMode.MULTIRUN
     )
     assert config.hydra.job.env_set == {"A": "b"}
     folder = sweep(words=[*WORDS[:-1], "runner.seed=0"], hydra=["hydra.job.env_set.GREETING=hello"])
@@ -193,7 +193,7 @@ RECIPE += "  - override /algorithm: ppo\n"
 )
 def test_a_folder_of_recipes_runs_no_code(elsewhere, monkeypatch, more):
     monkeypatch.chdir(elsewhere)
-    monkeypatch.setattr(job, "CHILD", QUICK)
+    monkeypatch.setattr(job, "JOB_PROCESS", QUICK)
     mark = elsewhere / "mark"
     evil = f"_target_: os.mkdir\npath: {mark}\n"
     for name, text in {
@@ -209,7 +209,7 @@ def test_a_folder_of_recipes_runs_no_code(elsewhere, monkeypatch, more):
         with pytest.raises(ConfigError, match=r"hydra|experiment/inner"):
             main(["train", *words, "runner.seed=0,1", "--dry-run"])
     with pytest.raises(ConfigError, match=r"hydra|experiment/inner"):
-        play("train", ["mine", "runner.seed=0,1"], config_dirs=[elsewhere])
+        run_sweep("train", ["mine", "runner.seed=0,1"], config_dirs=[elsewhere])
     assert not mark.exists()
 
 
@@ -258,8 +258,8 @@ def test_a_note_leads_into_no_other_run(sweep, elsewhere, way):
         "link": f"{folder}/link",
         "far above": f"/x/{'../' * 3}{run.relative_to('/')}",
     }[way]
-    note = Note(0, job_words(0), "runner.seed=0", place, "failed", "x")
-    note.write(folder)
+    record = JobRecord(0, job_words(0), "runner.seed=0", place, "failed", "x")
+    record.write(folder)
     if way == "link":
         (folder / "link").symlink_to(run)
         with pytest.raises(CheckpointError, match="link"):
@@ -282,18 +282,18 @@ def test_a_note_leads_into_no_other_run(sweep, elsewhere, way):
 )  # fmt: skip
 def test_a_note_with_wrong_values_is_named(sweep, name, value):
     folder = sweep()
-    Note(0, job_words(0), "runner.seed=0").write(folder)
+    JobRecord(0, job_words(0), "runner.seed=0").write(folder)
     file = folder / JOBS / "0.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), name: value}))
     with pytest.raises(CheckpointError, match=r"0\.json is damaged"):
-        Note.of(folder, 0)
+        JobRecord.load(folder, 0)
 
 
 def test_a_note_steers_no_terminal(sweep):
     folder = sweep()
-    Note(0, job_words(0), "\x1b[31mred", error="\x1b]0;title\x07").write(folder)
-    note = Note.of(folder, 0)
-    assert note is not None and "\x1b" not in note.label + note.error
+    JobRecord(0, job_words(0), "\x1b[31mred", error="\x1b]0;title\x07").write(folder)
+    record = JobRecord.load(folder, 0)
+    assert record is not None and "\x1b" not in record.label + record.error
 
 
 @pytest.mark.parametrize("name", [".jobs", ".study"])
@@ -339,8 +339,8 @@ def test_a_job_whose_run_has_finished_is_done_though_its_process_was_killed(swee
     """Seed 50 writes its summary, then dies by SIGKILL."""
     folder = sweep(words=[*WORDS[:-1], "runner.seed=50"])
     assert main(["resume", str(folder)]) == 0
-    (note,) = Note.all(folder)
-    assert (note.state, note.error) == ("done", "")
+    (record,) = JobRecord.load_all(folder)
+    assert (record.state, record.error) == ("done", "")
 
 
 @pytest.mark.quick(1)
@@ -352,8 +352,8 @@ def test_resume_finds_that_a_run_has_finished(sweep, state):
     (run / "config.yaml").write_text("{}")
     (run / "summary.json").write_text("{}")
     gone = 2**22 + os.getpid()  # no system has processes of such numbers
-    Note(0, job_words(0), "x", str(run), state, "killed", process=(gone, 1.0)).write(folder)
+    JobRecord(0, job_words(0), "x", str(run), state, "killed", process=(gone, 1.0)).write(folder)
     assert main(["resume", str(folder)]) == 0
-    (note,) = Note.all(folder)
-    assert (note.state, note.error) == ("done", "")
+    (record,) = JobRecord.load_all(folder)
+    assert (record.state, record.error) == ("done", "")
     assert not (run / "seen.txt").exists()  # it was not played again

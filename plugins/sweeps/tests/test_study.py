@@ -1,4 +1,4 @@
-"""Studies: what is proposed, told and pruned, and that a kill changes none of it."""
+"""Studies: what is proposed, summary_lines and pruned, and that a kill changes none of it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from types import SimpleNamespace
 import optuna
 import pytest
 from hydra.core.utils import JobReturn, JobStatus
-from rlcore_sweeps.job import Note
-from rlcore_sweeps.methods import SAMPLERS, sampler_of
-from rlcore_sweeps.pruning import Known, Rule, watch
+from rlcore_sweeps.job import JobRecord
+from rlcore_sweeps.pruning import FinishedTrial, PruningRule, record_evaluation
+from rlcore_sweeps.samplers import SAMPLERS, sampler_of
 from rlcore_sweeps.space import Space
 from rlcore_sweeps.study import LOG, NAME, Plan, Study
-from rlcore_sweeps.study_text import told
-from rlcore_sweeps.trials import Trials
+from rlcore_sweeps.study_record import StudyRecord
+from rlcore_sweeps.study_summary import summary_lines
 
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.run import Run
@@ -53,11 +53,11 @@ class Machine:
         success = (
             1 - abs(math.log10(float(values["lr"])) + 3) / 2 - 0.1 * int(values["runner.seed"])
         )
-        done = Note.of(self.sweep, job)
+        done = JobRecord.load(self.sweep, job)
         if done is None:
             self.played.append(job)
             self.run(job, success)
-            Note(job, tuple(words), folder=str(self.sweep / str(job)), state="done").write(
+            JobRecord(job, tuple(words), folder=str(self.sweep / str(job)), state="done").write(
                 self.sweep
             )
         else:
@@ -74,19 +74,19 @@ class Machine:
         for update in range(1, UPDATES):
             vars(run)["update"] = update
             metrics = {"eval/success_once": success * update / UPDATES}
-            watch(run, f"step_{update:06d}", metrics, self.sweep, job)
+            record_evaluation(run, f"step_{update:06d}", metrics, self.sweep, job)
             if run.steering.stopped:
                 return
 
 
 def study(machine: Machine, default=None, **changes) -> Study:
     return Study(
-        Plan(**{**PLAN, **changes}), Space.of(WORDS, {}), "success_after.rate", "validation",
+        Plan(**{**PLAN, **changes}), Space.parse(WORDS, {}), "success_after.rate", "validation",
         machine.sweep, machine, default,
     )  # fmt: skip
 
 
-def settings(trials: Trials) -> list[float]:
+def settings(trials: StudyRecord) -> list[float]:
     return [trial.setting["lr"] for trial in trials.trials]
 
 
@@ -99,7 +99,7 @@ def test_a_trial_is_the_mean_of_its_seeds_and_the_best_of_them_is_named(elsewher
     assert [[run.job for run in trial.runs] for trial in trials.trials] == [
         [0, 2], [1, 3], [4, 6], [5, 7], [8, 10], [9, 11], [12, 13],
     ]  # first seeds of a batch, then the others  # fmt: skip
-    assert Trials.of(elsewhere) == trials
+    assert StudyRecord.load(elsewhere) == trials
 
 
 def test_what_the_first_seed_prunes_is_not_played_on(elsewhere):
@@ -120,7 +120,7 @@ def test_what_the_first_seed_prunes_is_not_played_on(elsewhere):
         assert max(run.steps.values()) < middle
         assert trial.value is None and run.pruned < UPDATES
     assert len(machine.played) == 14 - len(pruned)
-    assert any("pruning saved" in line for line in told(trials))
+    assert any("pruning saved" in line for line in summary_lines(trials))
 
 
 @pytest.mark.parametrize(
@@ -172,9 +172,9 @@ def test_a_failed_run_fails_its_trial_only(elsewhere):
 
 
 def test_a_study_whose_first_trials_all_fail_ends_and_can_go_on(elsewhere):
-    from rlcore_sweeps.job import JobFailed
+    from rlcore_sweeps.job import JobFailedError
 
-    with pytest.raises(JobFailed, match="all 2 trials of the first batch failed"):
+    with pytest.raises(JobFailedError, match="all 2 trials of the first batch failed"):
         study(Machine(elsewhere, fails=(0, 1))).run()
     assert study(Machine(elsewhere)).run().count("failed") == 0
 
@@ -195,9 +195,9 @@ def test_more_trials_can_follow(elsewhere):
 def test_the_median_of_finished_trials_prunes(steps, expected):
     """Those that are complete had 0.2 at update 1, and 0.2, 0.4, 0.6 at 2: a run is pruned below
     0.2, then below 0.4."""
-    known = [Known("COMPLETE", 1.0, {"1": 0.2, "2": value}) for value in (0.2, 0.4, 0.6)]
-    known.append(Known("PRUNED", None, {"1": 0.9, "2": 0.9}))  # does not count
-    rule = Rule(
+    known = [FinishedTrial("COMPLETE", 1.0, {"1": 0.2, "2": value}) for value in (0.2, 0.4, 0.6)]
+    known.append(FinishedTrial("PRUNED", None, {"1": 0.9, "2": 0.9}))  # does not count
+    rule = PruningRule(
         "m", "median", {"n_startup_trials": 3}, "maximize", "s", number=5, known=tuple(known)
     )
     assert rule.judge(steps)[0] == expected
@@ -206,11 +206,11 @@ def test_the_median_of_finished_trials_prunes(steps, expected):
 def test_successive_halving_knows_what_it_noted_of_earlier_trials():
     """A rung at update 1: 0.5 was there before, so 0.4 is not among the better half of the two."""
     options = {"min_resource": 1, "reduction_factor": 2}
-    first = Rule("m", "successive_halving", options, "maximize", "s", 0, ())
+    first = PruningRule("m", "successive_halving", options, "maximize", "s", 0, ())
     pruned, noted = first.judge({1: 0.5})
     assert pruned is None and noted == {"completed_rung_0": 0.5}
-    known = (Known("COMPLETE", 1.0, {"1": 0.5}, noted),)
-    second = Rule("m", "successive_halving", options, "maximize", "s", 1, known)
+    known = (FinishedTrial("COMPLETE", 1.0, {"1": 0.5}, noted),)
+    second = PruningRule("m", "successive_halving", options, "maximize", "s", 1, known)
     assert second.judge({1: 0.4})[0] == 1 and second.judge({1: 0.6})[0] is None
 
 
@@ -230,14 +230,14 @@ def test_successive_halving_knows_what_it_noted_of_earlier_trials():
     ],
 )
 def test_distributions_in_hydras_grammar(word, kind, facts):
-    (choice,) = Space.of([word], {}).choices.values()
+    (choice,) = Space.parse([word], {}).choices.values()
     assert type(choice.distribution).__name__ == kind
     assert {name: getattr(choice.distribution, name) for name in facts} == facts
 
 
 def test_distributions_of_a_recipe_and_of_the_command_line():
     params = {"a": {"b": "interval(0,1)", "c": [1, 2]}, "d": "x,y", "runner": {"max_epochs": 4}}
-    space = Space.of(["a.b=0.5", "+e=1,2"], params)
+    space = Space.parse(["a.b=0.5", "+e=1,2"], params)
     assert list(space.choices) == ["a.c", "d", "e"]
     assert space.fixed == ("runner.max_epochs=4", "a.b=0.5")
     assert space.words({"a.c": 2, "d": "y", "e": 1}) == ["a.c=2", "d=y", "+e=1"]
@@ -254,7 +254,7 @@ def test_distributions_of_a_recipe_and_of_the_command_line():
 )
 def test_a_space_that_is_none(words, said):
     with pytest.raises(ConfigError, match=said):
-        Space.of(words, {})
+        Space.parse(words, {})
 
 
 def test_what_a_sampler_draws_depends_on_study_and_trial():

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rlcore_sweeps.trials import Trials
+from rlcore_sweeps.study_record import StudyRecord
 
 RLCORE = [sys.executable, "-m", "rlcore.cli.main"]
 TOY = [
@@ -33,7 +33,7 @@ STUDY = [
 
 
 def told(sweep: Path, trials: int) -> bool:
-    found = Trials.of(sweep) if (sweep / "trials.json").is_file() else None
+    found = StudyRecord.load(sweep) if (sweep / "trials.json").is_file() else None
     return found is not None and len(found.trials) >= trials
 
 
@@ -51,7 +51,7 @@ def test_a_killed_study_goes_on_to_the_same_trials(log_path: Path):
     driver.kill()
     driver.wait()
     subprocess.run([*RLCORE, "resume", str(struck)], check=True)
-    expected, found = Trials.of(whole), Trials.of(struck)
+    expected, found = StudyRecord.load(whole), StudyRecord.load(struck)
     assert found is not None and expected is not None
     assert found == expected
     assert expected.count("pruned") > 0 and expected.heldout

@@ -16,7 +16,7 @@ import pytest
 from hydra.core.plugins import Plugins
 from hydra.plugins.launcher import Launcher
 from rlcore_sweeps import job
-from rlcore_sweeps.job import Note
+from rlcore_sweeps.job import JobRecord
 from rlcore_sweeps.request import FILE
 
 from rlcore.cli.main import main
@@ -28,13 +28,13 @@ TRAIN = [
 ]
 
 
-CHILD = (str(Path(__file__).parent / "quick_child.py"),)
+CHILD = (str(Path(__file__).parent / "quick_job_process.py"),)
 
 
 @pytest.fixture
 def sweep(monkeypatch: pytest.MonkeyPatch, log_path: Path):
     """`sweep(*words)`: the exit code of a sweep of quick jobs below `log_path`."""
-    monkeypatch.setattr(job, "CHILD", CHILD)
+    monkeypatch.setattr(job, "JOB_PROCESS", CHILD)
     return lambda *words: main([*TRAIN, f"runner.logger.log_path={log_path}", "-m", *words])
 
 
@@ -44,7 +44,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     logs, said = tmp_path_factory.mktemp("made"), io.StringIO()
     words = ["runner.seed=0,30", "+hydra.job.env_set.GREETING=hello"]
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(said):
-        patch.setattr(job, "CHILD", CHILD)
+        patch.setattr(job, "JOB_PROCESS", CHILD)
         assert main([*TRAIN, f"runner.logger.log_path={logs}", "-m", *words]) == 1
     return logs / "run", said.getvalue()
 
@@ -56,7 +56,7 @@ def rows(text: str) -> list[list[str]]:
 
 
 def states(folder: Path) -> list[str]:
-    return [note.state for note in Note.all(folder)]
+    return [record.state for record in JobRecord.load_all(folder)]
 
 
 def seen(run: Path) -> list[str]:
@@ -102,7 +102,7 @@ def test_a_number_that_was_another_jobs_is_refused(sweep, log_path, capsys):
     """Not passed over: the jobs behind it would not be played, and nobody would know."""
     folder = log_path / "mine"
     (folder / job.JOBS).mkdir(parents=True)
-    Note(0, ("runner.seed=7",), "runner.seed=7", state="done").write(folder)
+    JobRecord(0, ("runner.seed=7",), "runner.seed=7", state="done").write(folder)
     assert sweep("runner.seed=0,1", f"hydra.sweep.dir={folder}") == 2
     assert "was runner.seed=7, and is another one now" in capsys.readouterr().err
 

@@ -8,9 +8,9 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
 from hydra.core.singleton import Singleton
 from hydra.types import RunMode
+from rlcore_sweeps.folder_names import folder_suffix
 from rlcore_sweeps.loader import SweepLoader
-from rlcore_sweeps.names import name_of
-from rlcore_sweeps.request import Choices, Order, for_hydra, for_job, with_texts
+from rlcore_sweeps.request import JobChoices, SweepRequest, quote_text_values, to_hydra, to_rlcore
 
 from rlcore.config.compose import compose
 from rlcore.config.schema import RunConfig
@@ -20,53 +20,53 @@ from rlcore.contracts.errors import ConfigError, PluginError
 def jobs(*words: str) -> list[list[str]]:
     """The words of the jobs that Hydra's basic sweeper makes."""
     parser = OverridesParser.create(config_loader=SweepLoader())
-    (batch,) = BasicSweeper.split_arguments(parser.parse_overrides(for_hydra(words)), None)
-    return [for_job(job) for job in batch]
+    (batch,) = BasicSweeper.split_arguments(parser.parse_overrides(to_hydra(words)), None)
+    return [to_rlcore(job) for job in batch]
 
 
 def names(*words: str) -> list[str]:
     """What follows the number in the names of their folders."""
-    fixed = Choices.of(for_hydra(words)).fixed
-    swept = [[word for word in for_hydra(job) if word not in fixed] for job in jobs(*words)]
-    return [name_of(job, digits=1) for job in swept]
+    fixed = JobChoices.parse(to_hydra(words)).fixed
+    swept = [[word for word in to_hydra(job) if word not in fixed] for job in jobs(*words)]
+    return [folder_suffix(job, digits=1) for job in swept]
 
 
 def test_whose_a_word_is():
-    order = Order.read(
+    request = SweepRequest.parse(
         [
             *("eval", "quickstart", "-m", "--config-dir", "mine", "runner.seed=0,1", "~model"),
             *("hydra/launcher=joblib", "+hydra.callbacks.a=b", "sweep.parallel=2"),
             *("sweep.objective=[env_steps,seconds.rollout]", "--trust"),
         ]
     )
-    assert order.verb == "eval"
-    assert order.flags == ("quickstart", "--config-dir", "mine", "--trust")
-    assert order.words == ("runner.seed=0,1", "~model")
-    assert order.hydra == (
+    assert request.verb == "eval"
+    assert request.flags == ("quickstart", "--config-dir", "mine", "--trust")
+    assert request.words == ("runner.seed=0,1", "~model")
+    assert request.hydra == (
         "hydra/launcher=joblib", "+hydra.callbacks.a=b", "hydra.launcher.parallel=2",
     )  # fmt: skip
-    assert order.objective == ("env_steps", "seconds.rollout")
-    assert order.config_dirs == ("mine",)
-    assert not order.only_looks
+    assert request.objective == ("env_steps", "seconds.rollout")
+    assert request.config_dirs == ("mine",)
+    assert not request.is_preview
 
 
 def test_a_folder_is_no_list_whatever_its_name(elsewhere):
     folder = elsewhere / "a,b{c}=d"
     folder.mkdir()
-    assert Order.read(["eval", str(folder), "-m"]).flags == (str(folder),)
-    assert Order.read(["eval", "-cd", "a=b", "-m", "c=d"]).config_dirs == ("a=b",)
-    assert Order.read(["train", "a,b", "-m"]).words == ("experiment=a,b",)
+    assert SweepRequest.parse(["eval", str(folder), "-m"]).flags == (str(folder),)
+    assert SweepRequest.parse(["eval", "-cd", "a=b", "-m", "c=d"]).config_dirs == ("a=b",)
+    assert SweepRequest.parse(["train", "a,b", "-m"]).words == ("experiment=a,b",)
 
 
 def test_a_slip_in_a_key_of_the_sweep_is_named():
     with pytest.raises(ConfigError, match=r"Did you mean 'sweep\.parallel'"):
-        Order.read(["train", "sweep.paralel=2"])
+        SweepRequest.parse(["train", "sweep.paralel=2"])
 
 
 def test_an_order_is_kept(elsewhere):
-    order = Order.read(["train", "quickstart", "runner.seed=0,1", "sweep.objective=seed"])
-    order.write(elsewhere)
-    assert Order.of(elsewhere) == order
+    request = SweepRequest.parse(["train", "quickstart", "runner.seed=0,1", "sweep.objective=seed"])
+    request.write(elsewhere)
+    assert SweepRequest.load(elsewhere) == request
 
 
 def test_the_product_in_the_order_written():
@@ -96,7 +96,7 @@ def test_what_is_fixed_arrives_as_it_was_meant(word):
     (job,) = jobs(word)
     ((again,), (first,)) = (parsed(job), parsed([word]))
     assert (again.key_or_group, again.value()) == (first.key_or_group, first.value())
-    assert Choices.of(for_hydra([word])).count == 1
+    assert JobChoices.parse(to_hydra([word])).count == 1
 
 
 def parsed(words):
@@ -145,7 +145,7 @@ def test_numbers_of_folders_sort():
 
 
 def test_a_name_has_an_end():
-    assert len(name_of([f"k={'x' * 300}"], digits=2)) == 98
+    assert len(folder_suffix([f"k={'x' * 300}"], digits=2)) == 98
 
 
 def test_a_pattern_fits_recipes():
@@ -154,24 +154,24 @@ def test_a_pattern_fits_recipes():
 
 
 def test_how_many_jobs_lists_make():
-    choices = Choices.of(["a=1,2,3", "b=range(0,4)", "c=5"])
+    choices = JobChoices.parse(["a=1,2,3", "b=range(0,4)", "c=5"])
     assert (choices.count, choices.first) == (12, ("a=1", "b=0", "c=5"))
-    assert Choices.of(["a=1,2", "b=interval(0,1)"]).count == 0
+    assert JobChoices.parse(["a=1,2", "b=interval(0,1)"]).count == 0
 
 
 def test_quotes_that_hydra_takes_from_a_listed_value_come_back():
-    (first,) = Choices.of(for_hydra(['a.b=choice("é\\"x y",c)'])).first
+    (first,) = JobChoices.parse(to_hydra(['a.b=choice("é\\"x y",c)'])).first
     assert first == "a.b='é\"x y'"
 
 
 def test_names_that_look_like_numbers_stay_two_jobs():
     """1e5 and 100000.0 would be one name, 123e456 and 12e4567 both inf."""
     key = "runner.logger.project_name"
-    words = with_texts([f"{key}=123e456,12e4567,x", "actor.optim.lr=1e-4,2e-4"], RunConfig())
+    words = quote_text_values([f"{key}=123e456,12e4567,x", "actor.optim.lr=1e-4,2e-4"], RunConfig())
     assert words == [f"{key}='123e456','12e4567',x", "actor.optim.lr=1e-4,2e-4"]
     names = [parsed([job[0]])[0].value() for job in jobs(words[0])]
     assert names == ["123e456", "12e4567", "x"]
-    fixed = with_texts([f"{key}=7_5", f"{key}=choice(1e5,true)", f"{key}=[1]"], RunConfig())
+    fixed = quote_text_values([f"{key}=7_5", f"{key}=choice(1e5,true)", f"{key}=[1]"], RunConfig())
     assert fixed == [f"{key}='7_5'", f"{key}=choice('1e5','true')", f"{key}=[1]"]
 
 

@@ -46,7 +46,7 @@ class RlcoreLauncher(Launcher):
         self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
     ) -> Sequence[JobReturn]:
         """Play the jobs; returns what they came to, in their order."""
-        from rlcore_sweeps.side_by_side import launch
+        from rlcore_sweeps.parallel import launch
 
         return launch(
             self.config, self.hydra_context, self.task_function, self.parallel,

@@ -67,7 +67,7 @@ class RlcoreOptunaSweeper(Sweeper):
         """
         if find_spec("optuna") is None:
             raise ConfigError("there is no Optuna here", hint='pip install "rlcore[optuna]"')
-        from rlcore_sweeps.optuna_sweep import sweep
+        from rlcore_sweeps.search import sweep
 
         assert self.config is not None and self.hydra_context is not None  # after setup
         sweep(self.config, self.hydra_context, self.task_function, self.settings, arguments)
