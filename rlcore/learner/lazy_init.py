@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-LEAST = 2**20
+MIN_LAZY_BYTES = 2**20
 """Smallest size in bytes of a lazy tensor: a recorded generator state takes 5 KB."""
 _DRAWS = (torch.ops.aten.normal_.default, torch.ops.aten.uniform_.default)
 _CAST = torch.ops.aten._to_copy.default
@@ -53,12 +53,12 @@ class LazyInit(TorchDispatchMode):
     """Context in which large tensors are initialised lazily; see the module.
 
     Args:
-        least: smallest size in bytes of a lazy tensor.
+        min_bytes: smallest size in bytes of a lazy tensor.
     """
 
-    def __init__(self, least: int = LEAST) -> None:
+    def __init__(self, min_bytes: int = MIN_LAZY_BYTES) -> None:
         super().__init__()
-        self._least = least
+        self._min_bytes = min_bytes
         self._recipes: dict[int, _Recipe] = {}
 
     def fill(self, tensors: Iterable[Tensor]) -> None:
@@ -159,7 +159,7 @@ class LazyInit(TorchDispatchMode):
 
     def _is_large(self, tensor: Tensor) -> bool:
         """Check whether a tensor is on the host and large enough to be lazy."""
-        return tensor.device.type == "cpu" and tensor.nbytes >= max(self._least, 1)
+        return tensor.device.type == "cpu" and tensor.nbytes >= max(self._min_bytes, 1)
 
     def _is_whole_storage(self, tensor: Tensor) -> bool:
         """Check whether a tensor is large and covers its whole storage."""

@@ -79,31 +79,32 @@ def entry_fault(
     return Fault(what, actual, expected, hint, place[0], step)
 
 
-def require_made(
-    made: Any,
+def require_component(
+    component: Any,
     name: str,
     target: str,
     expected: str,
-    holds: tuple[str, type],
+    attribute: tuple[str, type],
     error: type[UserError],
 ) -> None:
     """Check what the factory of a component returned.
 
     Args:
-        made: returned object.
+        component: returned object.
         name, target, expected: texts for the error, such as "env toy", "module:make", "an env".
-        holds: name of an attribute that the object must have, and its type.
+        attribute: name of an attribute that the object must have, and its type.
         error: class of the error.
 
     Raises:
         UserError: an `error`: the object is a class, or lacks the attribute.
     """
-    attribute, kind = holds
+    attribute_name, kind = attribute
+    is_class = isinstance(component, type)
     # a plugin's object may lack the attribute
-    if isinstance(made, type) or not isinstance(getattr(made, attribute, None), kind):
-        actual = f"the class {made.__qualname__}" if isinstance(made, type) else describe(made)
+    if is_class or not isinstance(getattr(component, attribute_name, None), kind):
+        actual = f"the class {component.__qualname__}" if is_class else describe(component)
         raise error(
-            f"{name}: {target} gave {actual}, expected {expected} with its {attribute}",
+            f"{name}: {target} gave {actual}, expected {expected} with its {attribute_name}",
             hint=f"the {name.partition(' ')[0]} is at fault: see rlcore.contracts.protocols",
         )
 

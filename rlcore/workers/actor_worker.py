@@ -39,16 +39,16 @@ class ActorWorker(PolicyWorker):
     @property
     def learner(self) -> Learner:
         """The learner, built on first use, so that an evaluation allocates no optimizer."""
-        self._arrive()
+        self._restore_to_device()
         if self._learner is None:
             from rlcore.learner.update import Learner
 
             if self._settings.actor.fsdp_config.gradient_checkpointing:
-                from rlcore.learner.lazy_init import LEAST
+                from rlcore.learner.lazy_init import MIN_LAZY_BYTES
                 from rlcore.learner.malloc import set_mmap_threshold
 
                 # slower, but gradient checkpointing already trades time for memory
-                set_mmap_threshold(LEAST)
+                set_mmap_threshold(MIN_LAZY_BYTES)
             self._learner = Learner(
                 self.policy,
                 self._algorithm(),
@@ -86,34 +86,37 @@ class ActorWorker(PolicyWorker):
         collectives.join_process_group(
             self.device, url=url, rank=rank, world_size=world_size, timeout=timeout
         )
-        if self._divides:
-            self._place()
+        if self._is_sharded:
+            self._place_policy()
 
     @property
-    def _divides(self) -> bool:
+    def _is_sharded(self) -> bool:
         """Whether actor ranks shard the parameters."""
         return self._settings.shards > 1
 
-    def _placed(self, policy: Any) -> Any:
-        """Return the policy on its device; one to be sharded waits on the host for :meth:`join`."""
-        if not self._divides:
-            return super()._placed(policy)
+    def _to_device(self, policy: Any) -> Any:
+        """Return the policy on its device.
+
+        A policy that is to be sharded remains on the host until :meth:`join`.
+        """
+        if not self._is_sharded:
+            return super()._to_device(policy)
         from rlcore.learner import collectives
 
         if collectives.is_distributed():
-            from rlcore.learner.malloc import USUAL, set_mmap_threshold
+            from rlcore.learner.malloc import DEFAULT_THRESHOLD, set_mmap_threshold
             from rlcore.learner.shard import shard_parameters
             from rlcore.transport.checksums import checksums
 
             settings, lazy = self._settings, self._lazy
             assert lazy is not None  # because make() ran before
-            names = {one: name for name, one in policy.named_parameters()}
+            names = {parameter: name for name, parameter in policy.named_parameters()}
 
             # checksums are computed here, as no rank has whole parameters after sharding
             def fill(parameters: Iterable[Tensor]) -> None:
-                for one in parameters:
-                    lazy.fill([one])
-                    self._full_checksums |= checksums([(names[one], one)])
+                for parameter in parameters:
+                    lazy.fill([parameter])
+                    self._full_checksums |= checksums([(names[parameter], parameter)])
 
             shard_parameters(
                 policy,
@@ -122,19 +125,19 @@ class ActorWorker(PolicyWorker):
                 among=settings.shards,
                 fill=fill,
             )
-            set_mmap_threshold(USUAL)
+            set_mmap_threshold(DEFAULT_THRESHOLD)
             self._lazy = None
         return policy
 
     def make(self, model: ModelConfig) -> Any:
-        """Build the policy; of one to be sharded, large weights are initialised when sharded."""
-        if not self._divides:
+        """Build the policy. If it will be sharded, sharding initialises its large weights."""
+        if not self._is_sharded:
             return super().make(model)
-        from rlcore.learner.lazy_init import LEAST, LazyInit
+        from rlcore.learner.lazy_init import MIN_LAZY_BYTES, LazyInit
         from rlcore.learner.malloc import set_mmap_threshold
 
         # freed weights return to the system at once, until sharding is done
-        set_mmap_threshold(LEAST)
+        set_mmap_threshold(MIN_LAZY_BYTES)
         with LazyInit() as lazy:
             policy = super().make(model)
         lazy.fill(policy.buffers())  # buffers are not sharded
@@ -153,16 +156,16 @@ class ActorWorker(PolicyWorker):
         Raises:
             WorkerError: no trajectory was gathered since the last update.
         """
-        trajectory = self._use_up("update")
+        trajectory = self._consume_trajectory("update")
         self.policy.set_progress(update)  # the same progress as in the rollout
-        self._changed("trained")
+        self._mark_changed("trained")
         return self.learner.update(trajectory, update, lr_factors)
 
     def teach(self, data: str, val_fraction: float) -> None:
         """Add the successful demonstrations in `data` to the replay, in place of earlier ones.
 
-        Demonstrations that supervised training holds out for validation are left out: with them the
-        algorithm would have more data than the supervised training it is compared with.
+        Demonstrations that supervised training holds out for validation are excluded. With them,
+        the algorithm would have more data than the supervised training that it is compared with.
 
         Args:
             data: path of the demonstrations.
@@ -177,7 +180,9 @@ class ActorWorker(PolicyWorker):
 
     def remarks(self) -> list[str]:
         """Return the learner's warnings for the user about the updates so far."""
-        return [] if self._learner is None else list(filter(None, self._learner.remarks.values()))
+        if self._learner is None:
+            return []
+        return [warning for warning in self._learner.remarks.values() if warning]
 
     def supervised(
         self,
@@ -206,7 +211,7 @@ class ActorWorker(PolicyWorker):
         from rlcore.learner.acting import without_acting_networks
         from rlcore.learner.fit_demonstrations import ControlTraining, fit_demonstrations
 
-        self._changed("all")
+        self._mark_changed("all")
         report = None if collectives.rank() else on_progress
         if continue_samples is None:
             return fit_demonstrations(
@@ -236,11 +241,11 @@ class ActorWorker(PolicyWorker):
         """
         from rlcore.learner import collectives
 
-        if self._divides and collectives.is_distributed():
+        if self._is_sharded and collectives.is_distributed():
             from rlcore.learner.shard import gathered_on_rank0
 
-            with gathered_on_rank0(self.policy) as first:
-                if first:
+            with gathered_on_rank0(self.policy) as is_rank0:
+                if is_rank0:
                     super().save(path, trial=trial)
         elif collectives.rank() == 0:
             super().save(path, trial=trial)
@@ -253,23 +258,25 @@ class ActorWorker(PolicyWorker):
 
         Args:
             path: folder of a checkpoint.
-            known: names of replay files that an earlier checkpoint has; they are not written again.
+            known: names of replay files that an earlier checkpoint holds; these are not written
+                again.
         """
         from rlcore.runs.checkpoint import writing
         from rlcore.runs.learner_state import write_learner
 
-        share = self.learner.share
+        shard = self.learner.share
         with writing(Path(path)):
             replay = self.learner.save_replay(Path(path), known)
-            if share is None:
+            if shard is None:
                 return
-            saved = self.learner.state_dict()
-            saved["state"] |= replay
-            write_learner(Path(path), saved, part=share[0], parts=share[1])
+            part, parts = shard
+            state = self.learner.state_dict()
+            state["state"] |= replay
+            write_learner(Path(path), state, part=part, parts=parts)
 
     def load_learner(self, path: str) -> None:
         """Restore the learner that :meth:`save_learner` saved; all weights count as changed."""
-        self._changed("all")
+        self._mark_changed("all")
         self.try_learner(path)
 
     def try_learner(self, path: str) -> None:
@@ -279,12 +286,12 @@ class ActorWorker(PolicyWorker):
         """
         from rlcore.runs.learner_state import read_learner
 
-        saved = read_learner(Path(path))
-        self.learner.load_state_dict(saved)
-        self.learner.load_replay(Path(path), saved["state"])
+        state = read_learner(Path(path))
+        self.learner.load_state_dict(state)
+        self.learner.load_replay(Path(path), state["state"])
 
     def recall(self, path: str) -> None:
-        """Restore the replay, and nothing else, of what :meth:`save_learner` saved."""
+        """Restore only the replay from what :meth:`save_learner` saved."""
         from rlcore.runs.learner_state import read_learner
 
         self.learner.load_replay(Path(path), read_learner(Path(path))["state"])
@@ -295,7 +302,7 @@ class ActorWorker(PolicyWorker):
         self._learner = None
         self._control = None
         super().load(path)
-        self._changed("all")
+        self._mark_changed("all")
 
     # -- exchange with rollout workers --------------------------------------------------------
 
@@ -315,7 +322,7 @@ class ActorWorker(PolicyWorker):
         """
         from rlcore.transport.weights import send_weights
 
-        connections = self._connected(timeout, bucket)
+        connections = self._weight_connections(timeout, bucket)
         if any(route.transport == "broadcast" for route in routes):
             connections.host = self._settings.host
         yield from send_weights(
@@ -339,17 +346,17 @@ class ActorWorker(PolicyWorker):
         self._trajectory = yield from receive_trajectory(keys, timeout)
         self._gathered = True
 
-    def _leaving(self) -> Iterator[Tensor]:
-        yield from super()._leaving()
-        yield from self._learned()
+    def _tensors_to_offload(self) -> Iterator[Tensor]:
+        yield from super()._tensors_to_offload()
+        yield from self._learner_tensors()
 
-    def _learned(self) -> Iterator[Tensor]:
+    def _learner_tensors(self) -> Iterator[Tensor]:
         """Yield the tensors that only learning needs: those of the learner."""
         if self._learner is not None:
             yield from self._learner.tensors()
 
-    def _changed(self, subset: Subset) -> None:
-        """Count a change of the weights, and note which subset is to be published."""
+    def _mark_changed(self, subset: Subset) -> None:
+        """Count a change of the weights, and record which subset is to be published."""
         self._version += 1
         if subset == "all":
             self._unpublished = "all"

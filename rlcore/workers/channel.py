@@ -65,12 +65,12 @@ def interleave(
     waiting: dict[int, Receive | None] = dict.fromkeys(range(len(conversations)))
     try:
         while waiting:
-            moved = False
+            progressed = False
             for index in list(waiting):
                 request = waiting[index]
                 if request is not None and not queues[request.key]:
                     continue
-                moved = True
+                progressed = True
                 answer = queues[request.key].popleft() if request is not None else None
                 try:
                     waiting[index] = _run_until_receive(
@@ -81,9 +81,10 @@ def interleave(
                     del waiting[index]
                 if on_count is not None:
                     on_count(totals)
-            if not moved:
-                wants = ", ".join(r.waiting_for for r in waiting.values() if r is not None)
-                raise WorkerError(f"workers wait for each other and nobody sends: {wants}")
+            if not progressed:
+                requests = [request for request in waiting.values() if request is not None]
+                missing = ", ".join(request.waiting_for for request in requests)
+                raise WorkerError(f"deadlock: all workers wait for messages of others: {missing}")
     finally:
         for conversation in conversations:
             conversation.close()
@@ -104,7 +105,7 @@ def _run_until_receive(
         totals: counts are added.
 
     Returns:
-        the request for the missing message.
+        The request for the missing message.
 
     Raises:
         StopIteration: the conversation has ended; the value is its result.

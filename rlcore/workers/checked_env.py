@@ -29,7 +29,7 @@ from rlcore.validation.env import (
 from rlcore.validation.faults import Fault, describe
 from rlcore.workers.restarting_env import RestartingEnv, require_same_versions
 
-CHECKED_ANSWERS = 3
+CHECKED_OBSERVATIONS = 3
 """Number of first observations that are checked for later writes by the env."""
 PLANNED = ("action_dim", "max_episode_steps", "cameras", "states", "actions")
 """Facts of a spec that must equal the planned ones."""
@@ -48,11 +48,11 @@ class CheckedEnv:
     Attributes:
         spec: the planned spec, with the env's actual render settings.
         num_envs: rows of the env.
-        hosts: number of the simulator process of each row.
+        processes: number of the simulator process of each row.
 
     Raises:
-        EnvError: the env differs from its plan in rows, time limit, layout of observations or
-            actions, or versions of its simulator, or it lacks a task.
+        EnvError: rows, time limit, layout of observations or actions, or simulator versions of the
+            env differ from the plan, or it lacks a task.
     """
 
     def __init__(
@@ -67,33 +67,35 @@ class CheckedEnv:
         planned = actual if spec is None else spec
         self.spec = replace(planned, render_settings=actual.render_settings)
         self.num_envs = num_envs
-        self.hosts = actual.processes or (0,) * num_envs
+        self.processes = actual.processes or (0,) * num_envs
         self._env = env
         self._require_planned("num_envs", env.num_envs, num_envs)
-        self._require_planned("the number of entries of spec.hosts", len(self.hosts), num_envs)
+        self._require_planned(
+            "the number of entries of spec.processes", len(self.processes), num_envs
+        )
         for name in PLANNED:
             self._require_planned(name, getattr(actual, name), getattr(planned, name))
         require_same_versions(planned, actual)
         missing = [task for task in planned.tasks if task not in actual.tasks]
         if missing:
             raise EnvError(
-                f"env {planned.name} was planned with task {missing[0]!r}, which it does not "
-                f"have once it is made: {', '.join(actual.tasks)}",
+                f"env {planned.name} was planned with task {missing[0]!r}, which the constructed "
+                f"env does not have: {', '.join(actual.tasks)}",
                 hint="take env.spec from the spec function",
             )
-        self._numbers = [actual.tasks.index(task) for task in planned.tasks]
+        self._env_tasks = [actual.tasks.index(task) for task in planned.tasks]
         self._instructions: list[str] | None = None
-        self._named: Collection[str] | None = None
+        self._allowed_instructions: Collection[str] | None = None
         if not isinstance(instructions, str):
             self._instructions = [instructions[task] for task in planned.tasks]
         elif not planned.open_instructions:
-            self._named = frozenset(planned.all_instructions)
+            self._allowed_instructions = frozenset(planned.all_instructions)
         self._episodes: list[Episode] = [Episode(0, 0)] * num_envs
         self._steps = np.zeros(num_envs, dtype=np.int64)
         self._running = np.zeros(num_envs, dtype=bool)
         self._solved = np.zeros(num_envs, dtype=bool)
-        self._answers = 0
-        # (name, array, its bytes when it was returned) of the last observation, if it is checked
+        self._observations = 0
+        # (name, array, its bytes when it was returned) of the last observation, if it was checked
         self._returned: list[tuple[str, np.ndarray, bytes]] = []
 
     def _require_planned(self, what: str, actual: Any, planned: Any) -> None:
@@ -113,33 +115,33 @@ class CheckedEnv:
             episodes: an episode for each row of the env; those of other rows are ignored.
 
         Raises:
-            EnvError: the env returns invalid data; so for all methods that return data.
+            EnvError: the env returns invalid data. All methods that return data raise it.
         """
         mask = np.zeros(self.num_envs, dtype=bool)
         mask[list(rows)] = True
-        inner = [self._inner(episode) for episode in episodes]
-        answer = self._env.reset(options={"reset_mask": mask, "episodes": inner})
+        env_episodes = [self._env_episode(episode) for episode in episodes]
+        result = self._env.reset(options={"reset_mask": mask, "episodes": env_episodes})
         for row in rows:
             self._episodes[row] = episodes[row]
         self._steps[mask] = 0
         self._solved[mask] = False
         self._running[mask] = True
-        if isinstance(answer, (tuple, list)) and len(answer) == 2:
-            observation = answer[0]
+        if isinstance(result, (tuple, list)) and len(result) == 2:
+            observation = result[0]
             fault = observation_fault(
-                self.spec, self.num_envs, observation, self._running, self._named
+                self.spec, self.num_envs, observation, self._running, self._allowed_instructions
             )
         else:
             fault = Fault(
-                "the answer to reset",
-                describe(answer),
+                "the result of reset",
+                describe(result),
                 "(observation, infos)",
                 "see rlcore.contracts.protocols.Env",
             )
         if fault is not None:
             raise self._chunk_error(fault, self._running)
         self._require_copies(observation)
-        return self._under_instructions(observation)
+        return self._with_instructions(observation)
 
     def chunk_step(self, actions: np.ndarray) -> ChunkResult:
         """Step all rows by one chunk: actions float32 `[B, C, A]`.
@@ -154,7 +156,13 @@ class CheckedEnv:
         length = actions.shape[1]
         result = self._env.chunk_step(actions)
         fault = chunk_fault(
-            self.spec, self.num_envs, length, result, running, self._solved, self._named
+            self.spec,
+            self.num_envs,
+            length,
+            result,
+            running,
+            self._solved,
+            self._allowed_instructions,
         )
         if fault is not None:
             raise self._chunk_error(fault, running, result)
@@ -162,18 +170,18 @@ class CheckedEnv:
         self._steps += result.valid.sum(axis=1)
         self._solved = result.success.copy()
         self._running = running & ~(result.terminated | result.truncated).any(axis=1)
-        self._require_ends()
+        self._require_time_limit()
         self._require_copies(result.observation)
-        return replace(result, observation=self._under_instructions(result.observation))
+        return replace(result, observation=self._with_instructions(result.observation))
 
-    def _require_ends(self) -> None:
+    def _require_time_limit(self) -> None:
         """Raise EnvError if an episode exceeds its time limit: the run might never end."""
         limit = self.spec.max_episode_steps
         for row in np.flatnonzero(self._running & (self._steps > limit)):
             raise EnvError(
                 f"env {self.spec.name} does not end {self._address(self._episodes[row])}: "
                 f"{self._steps[row]} steps, max_episode_steps is {limit}",
-                hint="the env is at fault: it has to set truncated in the last step it allows; "
+                hint="the env is at fault: it must set truncated at the last step of the limit; "
                 "rlcore check env NAME finds more such mistakes",
             )
 
@@ -181,26 +189,27 @@ class CheckedEnv:
         """Raise EnvError if the env has written to the observation that it returned before.
 
         A rollout keeps observations while the env continues, so the env must not reuse its buffers.
-        Only the first :data:`CHECKED_ANSWERS` observations are checked, as each check copies one.
+        Only the first :data:`CHECKED_OBSERVATIONS` observations are checked, because each check
+        copies one.
         """
         for name, array, before in self._returned:
             if array.tobytes() != before:
                 raise EnvError(
-                    f"env {self.spec.name} wrote to {name} after it had handed it out",
-                    hint="the env is at fault: it has to hand out copies of its buffers",
+                    f"env {self.spec.name} wrote to {name} after it had returned it",
+                    hint="the env is at fault: it must return copies of its buffers",
                 )
-        self._answers += 1
+        self._observations += 1
         self._returned = []
-        if self._answers <= CHECKED_ANSWERS:
+        if self._observations <= CHECKED_OBSERVATIONS:
             arrays = {**observation["cameras"], "states": observation["states"]}
             self._returned = [(name, array, array.tobytes()) for name, array in arrays.items()]
 
     def demonstrate(self, episodes: Sequence[Episode], **settings: Any) -> Iterator[Demonstration]:
         """Yield an expert episode per address, with the run's task numbers and instructions."""
-        outer = {self._inner(episode): episode for episode in episodes}
-        for demonstration in self._env.demonstrate(list(outer), **settings):
-            fault = demonstration_fault(self.spec, demonstration, self._named)
-            episode = outer[demonstration.episode]
+        run_episodes = {self._env_episode(episode): episode for episode in episodes}
+        for demonstration in self._env.demonstrate(list(run_episodes), **settings):
+            fault = demonstration_fault(self.spec, demonstration, self._allowed_instructions)
+            episode = run_episodes[demonstration.episode]
             text = demonstration.instruction
             if fault is not None:
                 where = "" if fault.step is None else f", step {fault.step}"
@@ -211,7 +220,7 @@ class CheckedEnv:
             yield replace(demonstration, episode=episode, instruction=text, success=success)
 
     def record(self, rows: Sequence[int]) -> None:
-        """Film these rows from now on, and no others."""
+        """Film only these rows from now on."""
         self._env.record(rows)
 
     def recorded(self) -> dict[int, list[np.ndarray]]:
@@ -243,11 +252,11 @@ class CheckedEnv:
 
     # -- tasks and instructions -------------------------------------------------------------
 
-    def _inner(self, episode: Episode) -> Episode:
+    def _env_episode(self, episode: Episode) -> Episode:
         """Return the episode with the env's own number of its task."""
-        return episode._replace(task=self._numbers[episode.task])
+        return episode._replace(task=self._env_tasks[episode.task])
 
-    def _under_instructions(self, observation: Observation) -> Observation:
+    def _with_instructions(self, observation: Observation) -> Observation:
         """Return the observation with the run's instructions in place of the env's."""
         if self._instructions is None:
             return observation

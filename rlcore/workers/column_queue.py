@@ -15,51 +15,53 @@ from rlcore.rollout.schedule import Column
 class ColumnQueue:
     """Queue of the columns that are not yet assigned. A row gets the next column of
 
-    1. a task that its process has begun, or else
-    2. a task that no process has begun; each process prefers the same tasks in every queue, as it
-       may still have them loaded, or else
+    1. a task that its process has started, or else
+    2. a task that no process has started; each process prefers the same tasks in every queue,
+       because it may still have them loaded, or else
     3. the task with the most columns left.
 
     With one process the order is that of `columns`, provided that columns of a task are adjacent.
 
     Args:
         columns: the columns to play.
-        hosts: number of the simulator process of each row.
+        processes: number of the simulator process of each row.
     """
 
-    def __init__(self, columns: Sequence[Column], hosts: Sequence[int]) -> None:
-        self._left: dict[int, deque[Column]] = {}
+    def __init__(self, columns: Sequence[Column], processes: Sequence[int]) -> None:
+        self._remaining: dict[int, deque[Column]] = {}
         for column in columns:
-            self._left.setdefault(column.task, deque()).append(column)
-        # places, not task numbers: if the queue holds every fourth task, their numbers are all
+            self._remaining.setdefault(column.task, deque()).append(column)
+        # indices, not task numbers: if the queue holds every fourth task, their numbers are all
         # congruent modulo four processes
-        self._places = {task: place for place, task in enumerate(sorted(self._left))}
-        self._hosts = hosts
-        self._begun: dict[int, list[int]] = {host: [] for host in hosts}
+        self._task_indices = {task: index for index, task in enumerate(sorted(self._remaining))}
+        self._processes = processes
+        self._started: dict[int, list[int]] = {process: [] for process in processes}
 
     def take(self, row: int) -> Column | None:
         """Remove and return the next column for a row, or None if no column is left."""
-        if not self._left:
+        if not self._remaining:
             return None
-        host = self._hosts[row]
-        task = self._choose(host)
-        if task not in self._begun[host]:
-            self._begun[host].append(task)
-        columns = self._left[task]
+        process = self._processes[row]
+        task = self._next_task(process)
+        if task not in self._started[process]:
+            self._started[process].append(task)
+        columns = self._remaining[task]
         column = columns.popleft()
         if not columns:
-            del self._left[task]
+            del self._remaining[task]
         return column
 
-    def _choose(self, host: int) -> int:
+    def _next_task(self, process: int) -> int:
         """Return the task that a process plays next."""
-        for task in self._begun[host]:
-            if task in self._left:
+        for task in self._started[process]:
+            if task in self._remaining:
                 return task
-        begun = {task for tasks in self._begun.values() for task in tasks}
-        unbegun = [task for task in self._left if task not in begun]
-        if unbegun:
-            number = sorted(self._begun).index(host)
-            own = (t for t in unbegun if self._places[t] % len(self._begun) == number)
-            return next(own, unbegun[0])
-        return max(self._left, key=lambda task: len(self._left[task]))
+        started = {task for tasks in self._started.values() for task in tasks}
+        new_tasks = [task for task in self._remaining if task not in started]
+        if new_tasks:
+            number = sorted(self._started).index(process)
+            for task in new_tasks:
+                if self._task_indices[task] % len(self._started) == number:
+                    return task
+            return new_tasks[0]
+        return max(self._remaining, key=lambda task: len(self._remaining[task]))

@@ -31,7 +31,7 @@ from rlcore.rollout.messages import (
     Route,
     Send,
 )
-from rlcore.validation.faults import require_made
+from rlcore.validation.faults import require_component
 from rlcore.workers.checked_env import CheckedEnv
 from rlcore.workers.restarting_env import RestartingEnv
 from rlcore.workers.stage import StagePlayer
@@ -39,7 +39,7 @@ from rlcore.workers.stage import StagePlayer
 
 @dataclass(frozen=True)
 class EnvSide:
-    """One of the envs of a run: that of training, or one of evaluation.
+    """An env of a run: the training env, or an evaluation env.
 
     Attributes:
         target: the env's factory, `"module:attr"`.
@@ -102,32 +102,33 @@ def build_env(target: str, config: EnvConfig, **settings: int) -> Env:
     Raises:
         EnvError: the factory returns something other than an env.
     """
-    made: Env = load_target(target)(config, **settings)
-    named = f"env {config.env_type}"
-    require_made(made, named, target, "an env", ("spec", EnvSpec), EnvError)
+    env: Env = load_target(target)(config, **settings)
+    name = f"env {config.env_type}"
+    require_component(env, name, target, "an env", ("spec", EnvSpec), EnvError)
     if not config.wrappers:
-        return made
-    # imported here, as it loads what binds configurations, which a simulator process does not need
+        return env
+    # imported here, because it imports the binding of configurations, which a simulator process
+    # does not need otherwise
     from rlcore.config.wrappers import wrap_env
 
-    return wrap_env(made, config.wrappers)
+    return wrap_env(env, config.wrappers)
 
 
-def _taken(envs: Sequence[CheckedEnv]) -> list[str]:
+def _take_incidents(envs: Sequence[CheckedEnv]) -> list[str]:
     """Return and clear the envs' incidents."""
-    taken = [text for env in envs for text in env.incidents]
+    incidents = [text for env in envs for text in env.incidents]
     for env in envs:
         env.incidents.clear()
-    return taken
+    return incidents
 
 
 class SerialExecutor(Executor):
     """Executor that runs each call immediately, in the caller's thread."""
 
-    def submit(self, call: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
-        done: Future[Any] = Future()
-        done.set_result(call(*arguments, **named))
-        return done
+    def submit(self, call: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(call(*arguments, **keywords))
+        return future
 
 
 class EnvWorker:
@@ -159,7 +160,7 @@ class EnvWorker:
     def suspend(self) -> None:
         """Free the accelerator for an actor that shares it, until a side is started again.
 
-        Only sides with `enable_offload` are suspended. No effect where no actor shares it.
+        Only sides with `enable_offload` are suspended. No effect unless an actor shares it.
         """
         if not self._settings.beside_actor:
             return
@@ -172,7 +173,7 @@ class EnvWorker:
     def _build(self, side: str) -> list[CheckedEnv]:
         """Build the vector envs of a side, one per stage."""
         planned = self._settings.sides[side]
-        target, config = planned.target, planned.config
+        config = planned.config
         rows = config.total_num_envs // self._settings.world_size // self._settings.stages
         processes = max(1, self._settings.num_processes // self._settings.stages)
         if config.num_processes is not None:
@@ -182,7 +183,7 @@ class EnvWorker:
             for _ in range(self._settings.stages):
                 make = partial(
                     build_env,
-                    target,
+                    planned.target,
                     config,
                     num_envs=rows,
                     rank=self._settings.rank,
@@ -217,18 +218,20 @@ class EnvWorker:
         playing = {stage: executor.submit(player.start) for stage, player in enumerate(players)}
         while playing:
             for stage, future in list(playing.items()):
-                rank, parts = self._settings.rank, future.result().items()
-                messages = {Route(rank, stage, part): message for part, message in parts}
+                rank = self._settings.rank
+                messages = {
+                    Route(rank, stage, part): message for part, message in future.result().items()
+                }
                 for route, message in messages.items():
                     yield Send((route.observations,), message)
-                answers = []
+                received = []
                 for route, message in messages.items():
                     if message.observation is not None:
-                        wanted = f"actions for stage {stage} of env worker {rank}"
+                        waiting_for = f"actions for stage {stage} of env worker {rank}"
                         timeout = self._settings.policy_timeout
-                        answers.append((yield Receive(route.actions, timeout, wanted)))
-                if answers:
-                    actions = np.concatenate(answers)
+                        received.append((yield Receive(route.actions, timeout, waiting_for)))
+                if received:
+                    actions = np.concatenate(received)
                     playing[stage] = executor.submit(players[stage].advance, actions)
                 else:
                     del playing[stage]
@@ -252,7 +255,7 @@ class EnvWorker:
         """
         self.start("train")
         envs = self._envs["train"]  # all stages take part, so that no simulator process idles
-        courses = [
+        per_stage = [
             env.demonstrate(
                 episodes[stage :: len(envs)],
                 action_noise=collect.action_noise,
@@ -263,11 +266,13 @@ class EnvWorker:
             )
             for stage, env in enumerate(envs)
         ]
-        return [demo for round in zip_longest(*courses) for demo in round if demo is not None]
+        # one episode of each stage in turn, so that all stages simulate
+        turns = zip_longest(*per_stage)
+        return [demo for demos in turns for demo in demos if demo is not None]
 
     def incidents(self) -> list[str]:
         """Return messages of recovered simulator failures since the last call or report."""
-        return [text for envs in self._envs.values() for text in _taken(envs)]
+        return [text for envs in self._envs.values() for text in _take_incidents(envs)]
 
     def release(self, side: str) -> None:
         """Close the simulators of a side, unless another side shares them.
@@ -276,7 +281,7 @@ class EnvWorker:
         """
         envs = self._envs.pop(side, [])
         self._suspended.discard(side)
-        if not any(envs is others for others in self._envs.values()):
+        if not any(envs is shared for shared in self._envs.values()):
             for env in envs:
                 env.close()
 
@@ -294,11 +299,12 @@ class EnvWorker:
 
     def _report(self, players: Sequence[StagePlayer], envs: Sequence[CheckedEnv]) -> InteractReport:
         report = InteractReport(
-            render_settings=dict(envs[0].spec.render_settings), incidents=_taken(envs)
+            render_settings=dict(envs[0].spec.render_settings), incidents=_take_incidents(envs)
         )
         for player in players:
             report.env_steps += player.env_steps
-            for phase, seconds in player.seconds.items():  # a mean: stages overlap
+            # the mean over stages, because they overlap
+            for phase, seconds in player.seconds.items():
                 share = seconds / len(players)
                 report.seconds[phase] = report.seconds.get(phase, 0.0) + share
             report.videos |= player.videos

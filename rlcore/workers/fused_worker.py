@@ -24,10 +24,10 @@ class FusedWorker(RolloutWorker, ActorWorker):
     @property
     def policy(self) -> Policy:
         """The policy, on its device. It is never offloaded; a new one may have to be moved."""
-        if not self._placed_yet:
-            self._arrive()
-        return self._held
+        if not self._on_device:
+            self._restore_to_device()
+        return self._current_policy
 
-    def _leaving(self) -> Iterator[Tensor]:
+    def _tensors_to_offload(self) -> Iterator[Tensor]:
         """Yield the learner's tensors alone: acting needs the weights."""
-        yield from self._learned()
+        yield from self._learner_tensors()

@@ -115,11 +115,11 @@ class WorkerGroup(ABC):
         After a failure no worker is left running.
 
         Raises:
-            WorkerError: workers have loaded or drawn different policies.
+            WorkerError: workers have loaded or initialised different policies.
         """
         try:
             self._launch()
-            self._check_alike()
+            self._check_same_policies()
             self.sync()
         except BaseException:
             self.stop(graceful=False)
@@ -134,7 +134,7 @@ class WorkerGroup(ABC):
 
         As in a rollout, the actor first offloads from the accelerators it shares with simulators.
         """
-        self._turn("rollout")
+        self._begin_turn("rollout")
         ranks = self.ranks("env")
         shared = {"collect": collect, "seed": seed}
         shares = [{"episodes": list(episodes[rank::ranks]), **shared} for rank in range(ranks)]
@@ -147,17 +147,17 @@ class WorkerGroup(ABC):
 
         Failures that an :class:`InteractReport` lists are not repeated.
         """
-        return [text for found in self._envs("incidents") for text in found]
+        return [text for incidents in self._call_envs("incidents") for text in incidents]
 
     def suspend_envs(self) -> None:
         """Free the accelerators that env workers share with an actor."""
-        self._envs("suspend")
+        self._call_envs("suspend")
 
     def release(self, side: str) -> None:
         """Close the simulators of a side in all env workers."""
-        self._envs("release", side=side)
+        self._call_envs("release", side=side)
 
-    def _envs(self, method: str, **arguments: Any) -> list[Any]:
+    def _call_envs(self, method: str, **arguments: Any) -> list[Any]:
         return self._call("env", method, [arguments] * self.ranks("env"))
 
     # -- workers that hold a policy
@@ -168,45 +168,45 @@ class WorkerGroup(ABC):
         Raises:
             WorkerError: the workers have loaded different policies.
         """
-        self._actors("load", path=str(path))
+        self._call_actors("load", path=str(path))
         if self._worker_specs.separate:
-            self._turn("rollout")
+            self._begin_turn("rollout")
             self._call("rollout", "load", [{"path": str(path)}] * self.ranks("rollout"))
-        self._check_alike()
+        self._check_same_policies()
 
     def save(self, path: Path, *, trial: bool = False) -> None:
         """Save the actor's policy, see :meth:`ActorWorker.save`."""
-        self._actors("save", path=str(path), trial=trial)
+        self._call_actors("save", path=str(path), trial=trial)
 
     def load_learner(self, path: Path) -> None:
         """Load the learner from a checkpoint's folder, see :meth:`ActorWorker.load_learner`."""
-        self._actors("load_learner", path=str(path))
+        self._call_actors("load_learner", path=str(path))
 
     def try_learner(self, path: Path) -> None:
         """Read back the learner that was just saved, see :meth:`ActorWorker.try_learner`."""
-        self._actors("try_learner", path=str(path))
+        self._call_actors("try_learner", path=str(path))
 
     def save_learner(self, path: Path, known: Sequence[str] = ()) -> None:
         """Save the learner into a checkpoint's folder, see :meth:`ActorWorker.save_learner`."""
-        self._actors("save_learner", path=str(path), known=known)
+        self._call_actors("save_learner", path=str(path), known=known)
 
     def teach(self, data: str, val_fraction: float) -> None:
         """Add demonstrations to the algorithm's replay, see :meth:`ActorWorker.teach`."""
-        self._actors("teach", data=data, val_fraction=val_fraction)
+        self._call_actors("teach", data=data, val_fraction=val_fraction)
 
     def update(
         self, update: int, lr_factors: Mapping[str, float] | None = None
     ) -> dict[str, float]:
         """Make one policy update and return rank 0's metrics, see :meth:`ActorWorker.update`."""
-        return dict(self._actors("update", update=update, lr_factors=lr_factors)[0])
+        return dict(self._call_actors("update", update=update, lr_factors=lr_factors)[0])
 
     def remarks(self) -> list[str]:
         """Return the learner's warnings for the user about the updates so far, of rank 0."""
-        return list(self._actors("remarks")[0])
+        return list(self._call_actors("remarks")[0])
 
     def recall(self, path: Path) -> None:
         """Load the replay, and nothing else, from a checkpoint's folder."""
-        self._actors("recall", path=str(path))
+        self._call_actors("recall", path=str(path))
 
     def supervised(
         self, data: str, sft: SFTConfig, on_count: OnCount, more: Mapping[str, Any] | None = None
@@ -220,44 +220,46 @@ class WorkerGroup(ABC):
             more: further arguments of :meth:`ActorWorker.supervised`, for the control of a
                 comparison.
         """
-        told = {"data": data, "sft": sft, **(more or {})}
-        return dict(self._actors("supervised", on_count, **told)[0])
+        arguments = {"data": data, "sft": sft, **(more or {})}
+        return dict(self._call_actors("supervised", on_count, **arguments)[0])
 
     def version(self) -> int:
         """Return the version of the actor's weights: the number of times they were changed."""
         return int(self._call("actor", "version", [{}])[0])
 
-    def _actors(self, method: str, on_count: OnCount | None = None, **arguments: Any) -> list[Any]:
+    def _call_actors(
+        self, method: str, on_count: OnCount | None = None, **arguments: Any
+    ) -> list[Any]:
         """Call a method of all actor workers with the same arguments; return results by rank."""
-        self._turn("actor")
+        self._begin_turn("actor")
         return self._call("actor", method, [arguments] * self.ranks("actor"), on_count)
 
-    def _check_alike(self) -> None:
-        """Check that all workers have loaded or drawn the same policy.
+    def _check_same_policies(self) -> None:
+        """Check that all workers have loaded or initialised the same policy.
 
         Raises:
             WorkerError: policies differ; the message names the workers, and the parameters, buffers
                 and files that differ.
         """
-        held: dict[str, dict[str, str]] = {}
+        checksums: dict[str, dict[str, str]] = {}  # by worker, then by parameter, buffer or file
         components = {
             role: role.partition("+")[0] for role in self._worker_specs.members if role != "env"
         }
         if sum(map(self.ranks, components.values())) < 2:
             return
         for role, component in components.items():
-            asked = self._call(component, "checksums", [{}] * self.ranks(component))
-            held |= {self._worker_specs.worker_name(role, n): sums for n, sums in enumerate(asked)}
-        (name, first), *others = held.items()
-        differ = sorted({key for _, sums in others for key, _ in first.items() ^ sums.items()})
-        if differ:
-            unlike = ", ".join(other for other, sums in others if sums != first)
+            per_rank = self._call(component, "checksums", [{}] * self.ranks(component))
+            for rank, sums in enumerate(per_rank):
+                checksums[self._worker_specs.worker_name(role, rank)] = sums
+        (name, first), *others = checksums.items()
+        different = sorted({key for _, sums in others for key, _ in first.items() ^ sums.items()})
+        if different:
+            other_names = ", ".join(other for other, sums in others if sums != first)
             raise WorkerError(
-                f"{name} and {unlike} hold unlike policies: {len(differ)} of {len(first)} "
-                "parameters, buffers and files beside them differ: "
-                f"{abbreviate_list(differ)}",
+                f"{name} and {other_names} hold different policies: {len(different)} of "
+                f"{len(first)} parameters, buffers and files differ: {abbreviate_list(different)}",
                 hint="give actor.model.model_path and lora_path the same content on all nodes; "
-                "without them, the model must draw its weights from torch's own generator alone",
+                "without them, the model must draw its weights only from torch's global generator",
             )
 
     def batch_invariance(self, forward_batch: int | None) -> list[BatchInvariance]:
@@ -270,16 +272,16 @@ class WorkerGroup(ABC):
             results of the rollout workers by rank, then those of separate actor workers; empty if
             no worker has a policy.
         """
-        acting, learning = self.ranks("rollout"), self.ranks("actor")
-        if not acting:
+        rollout_ranks = self.ranks("rollout")
+        if not rollout_ranks:
             return []
-        self._turn("rollout")
-        check, alone = "check_batch_invariance", {"forward_batch": None}
-        found = self._call("rollout", check, [{"forward_batch": forward_batch}] * acting)
+        method = "check_batch_invariance"
+        self._begin_turn("rollout")
+        results = self._call("rollout", method, [{"forward_batch": forward_batch}] * rollout_ranks)
         if self._worker_specs.separate:
-            self._turn("actor")
-            found += self._call("actor", check, [alone] * learning)
-        return found
+            self._begin_turn("actor")
+            results += self._call("actor", method, [{"forward_batch": None}] * self.ranks("actor"))
+        return results
 
     def converse(
         self,
@@ -297,17 +299,17 @@ class WorkerGroup(ABC):
         Returns:
             reports of the env workers and results of the rollout workers, by rank.
         """
-        due = self.version() if self._worker_specs.separate else None
-        self._turn("rollout")
+        version = self.version() if self._worker_specs.separate else None
+        self._begin_turn("rollout")
         parts = [
             ConversationPart("env", rank, "converse", {"job": job}, env_ranks=(rank,))
             for rank, job in enumerate(interact)
         ]
         for rank, job in enumerate(rollout):
-            answered = {route.env_rank for route in job.routes}
-            job = replace(job, weights=due)
+            env_ranks = {route.env_rank for route in job.routes}
+            job = replace(job, weights=version)
             parts.append(
-                ConversationPart("rollout", rank, "converse", {"job": job}, env_ranks=answered)
+                ConversationPart("rollout", rank, "converse", {"job": job}, env_ranks=env_ranks)
             )
         results = self._talk(parts, on_count)
         return results[: len(interact)], results[len(interact) :]
@@ -316,15 +318,16 @@ class WorkerGroup(ABC):
         """Send the trajectory from the rollout workers to the actor workers; no-op if fused."""
         if not self._worker_specs.separate:
             return
-        rollouts, actors = range(self.ranks("rollout")), range(self.ranks("actor"))
+        rollouts = range(self.ranks("rollout"))
+        actors = range(self.ranks("actor"))
         parts = []
         for rank in rollouts:
-            keys = [_pieces(rank, actor) for actor in actors]
+            keys = [_trajectory_key(rank, actor) for actor in actors]
             parts.append(ConversationPart("rollout", rank, "hand_over", {"keys": keys}))
         for rank in actors:
-            keys = [_pieces(rollout, rank) for rollout in rollouts]
-            told = {"keys": keys, "timeout": self._timeouts.sync}
-            parts.append(ConversationPart("actor", rank, "take_over", told))
+            keys = [_trajectory_key(rollout, rank) for rollout in rollouts]
+            arguments = {"keys": keys, "timeout": self._timeouts.sync}
+            parts.append(ConversationPart("actor", rank, "take_over", arguments))
         self._talk(parts)
 
     def sync(self) -> None:
@@ -334,7 +337,7 @@ class WorkerGroup(ABC):
         """
         if not self._worker_specs.separate:
             return
-        self._turn("actor")  # rollout workers can receive into offloaded weights
+        self._begin_turn("actor")  # rollout workers can receive into offloaded weights
         shared = {"timeout": self._timeouts.sync, "bucket": self._bucket()}
         parts = [
             ConversationPart(
@@ -343,28 +346,27 @@ class WorkerGroup(ABC):
             for rank in range(self.ranks("actor"))
         ]
         for rank in range(self.ranks("rollout")):
-            ending = [route for route in self.routes if rank in route.readers]
+            incoming = [route for route in self.routes if rank in route.readers]
             # a relay first receives the weights itself, so its readers wait longer
-            waits = any(route.is_relay for route in ending)
-            mine = {
+            relayed = any(route.is_relay for route in incoming)
+            arguments = {
                 "rank": rank,
-                "routes": ending,
-                "hands_on": self._routes_from("rollout", rank),
-                "patience": self._timeouts.update if waits else self._timeouts.sync,
+                "routes": incoming,
+                "relay_routes": self._routes_from("rollout", rank),
+                "announcement_timeout": self._timeouts.update if relayed else self._timeouts.sync,
+                **shared,
             }
-            parts.append(ConversationPart("rollout", rank, "pull", {**mine, **shared}))
+            parts.append(ConversationPart("rollout", rank, "pull", arguments))
         self._talk(parts)
 
     def weight_sync(self) -> list[str]:
         """Return the transports of the weight sync (:mod:`rlcore.placement.routes`), sorted.
 
-        Empty where rollout and actor are fused.
+        Empty if rollout and actor are fused.
         """
-        return (
-            sorted({route.transport for route in self.routes})
-            if self._worker_specs.separate
-            else []
-        )
+        if not self._worker_specs.separate:
+            return []
+        return sorted({route.transport for route in self.routes})
 
     def _routes_from(self, component: str, rank: int) -> list[WeightRoute]:
         """Return the routes of which a worker is the sender."""
@@ -374,10 +376,10 @@ class WorkerGroup(ABC):
         """Return the maximum size in bytes of one message of weights."""
         return BUCKET_BYTES
 
-    def _turn(self, component: str) -> None:
-        """Offload the other component before this one computes, if the settings ask for it.
+    def _begin_turn(self, component: str) -> None:
+        """Offload the other component before this one computes, if offloading is enabled.
 
-        A worker restores its own policy when it is asked to compute.
+        A worker restores its own policy when it computes next.
 
         Args:
             component: "rollout" or "actor", whichever computes next.
@@ -385,11 +387,12 @@ class WorkerGroup(ABC):
         other = "actor" if component == "rollout" else "rollout"
         if other == "rollout" and not self._worker_specs.separate:
             return
-        policies = [member.settings for member in self._worker_specs.members_of(other)]
-        if any(isinstance(one, PolicyWorkerSettings) and one.offload for one in policies):
-            self._call(other, "suspend", [{}] * self.ranks(other))
+        for member in self._worker_specs.members_of(other):
+            if isinstance(member.settings, PolicyWorkerSettings) and member.settings.offload:
+                self._call(other, "suspend", [{}] * self.ranks(other))
+                return
 
 
-def _pieces(rollout_rank: int, actor_rank: int) -> str:
+def _trajectory_key(rollout_rank: int, actor_rank: int) -> str:
     """Return the key of the queue for a trajectory's pieces between two workers."""
     return f"trajectory/{rollout_rank}/{actor_rank}"

@@ -20,7 +20,7 @@ from rlcore.workers.channel import interleave
 from rlcore.workers.group import WorkerGroup
 from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
 from rlcore.workers.roles import ROLES, START, has_component
-from rlcore.workers.torch_settings import apart
+from rlcore.workers.torch_settings import separate_torch_settings
 from rlcore.workers.worker_specs import ConversationPart, OnCount, WorkerSpecs
 
 
@@ -52,14 +52,14 @@ class LocalGroup(WorkerGroup):
     def __init__(self, worker_specs: WorkerSpecs) -> None:
         super().__init__(worker_specs)
         self.routes = IN_PROCESS
-        self._set_by_env: dict[int, Any] = {}
+        self._env_torch_settings: dict[int, Any] = {}
         self._workers = {
-            role: ROLES[role](_merged([member.settings for member in members]))
+            role: ROLES[role](_merged_settings([member.settings for member in members]))
             for role, members in worker_specs.members.items()
         }
 
     def ranks(self, component: str) -> int:
-        """Return 1, or 0 where the run has no such component."""
+        """Return 1, or 0 if the run has no such component."""
         return len(self._worker_specs.members_of(component)[:1])
 
     def weight_sync(self) -> list[str]:
@@ -72,7 +72,7 @@ class LocalGroup(WorkerGroup):
             if isinstance(worker, PolicyWorker):  # before an env imports torch
                 worker.load_torch()
         for role, worker in self._workers.items():
-            with _told_once(role, "start"), self._at_work(role, "start", "start"):
+            with _worker_errors(role, "start"), self._time_limit(role, "start", "start"):
                 worker.start(**START.get(role, {}))
 
     def _call(
@@ -83,55 +83,58 @@ class LocalGroup(WorkerGroup):
         on_count: OnCount | None = None,
     ) -> list[Any]:
         role = self._role(component)
-        told = {} if on_count is None else {"on_progress": on_count}
-        with _told_once(role, method), self._at_work(role, method, "update"):
+        progress = {} if on_count is None else {"on_progress": on_count}
+        with _worker_errors(role, method), self._time_limit(role, method, "update"):
             call = getattr(self._workers[role], method)
-            return [call(**arguments, **told) for arguments in per_rank]
+            return [call(**arguments, **progress) for arguments in per_rank]
 
     def _talk(
         self, parts: Sequence[ConversationPart], on_count: OnCount | None = None
     ) -> list[Any]:
         return interleave(
-            [self._part(self._role(part.component), part) for part in parts], on_count
+            [self._timed_conversation(self._role(part.component), part) for part in parts], on_count
         )
 
     def _role(self, component: str) -> str:
         return next(role for role in self._workers if has_component(role, component))
 
-    def _part(self, role: str, part: ConversationPart) -> Conversation:
+    def _timed_conversation(self, role: str, part: ConversationPart) -> Conversation:
         conversation: Conversation = getattr(self._workers[role], part.method)(**part.arguments)
         limit = "env" if role == "env" else "policy"
         answer = None
-        with _told_once(role, part.method), contextlib.closing(conversation):
+        with _worker_errors(role, part.method), contextlib.closing(conversation):
             while True:
                 try:
-                    with self._at_work(role, part.method, limit):
+                    with self._time_limit(role, part.method, limit):
                         request = conversation.send(answer)
                 except StopIteration as stop:
                     return stop.value
                 answer = yield request
 
     @contextmanager
-    def _at_work(self, role: str, doing: str, key: str) -> Iterator[None]:
+    def _time_limit(self, role: str, call_name: str, key: str) -> Iterator[None]:
         """Limit the time of one call to a worker.
 
-        An env that shares the process with a policy gets its own torch settings meanwhile. A call
-        that exceeds `cluster.timeouts.KEY` ends this process: within one process there is no other
-        way to stop a call that hangs.
+        An env that shares the process with a policy has separate torch settings during the call.
+        A call that exceeds `cluster.timeouts.KEY` ends this process: within one process there is no
+        other way to stop a call that hangs.
 
         Args:
             role: role of the worker.
-            doing: name of the call, for the error.
+            call_name: name of the call, for the error.
             key: name of the timeout in `cluster.timeouts`.
         """
         seconds = getattr(self._timeouts, key)
         late = WorkerError(
-            f"{role} worker was asked to {doing} and has not come back within {seconds:g} s "
-            f"(cluster.timeouts.{key}); what the run has written is whole",
-            hint="the component is at fault, or the limit too small; it ran in this process",
+            f"{role} worker was asked to {call_name} and has not returned within {seconds:g} s "
+            f"(cluster.timeouts.{key}); all files of the run are complete",
+            hint="the component is at fault, or the limit is too small; it ran in this process",
         )
         shared = role == "env" and len(self._workers) > 1
-        with watchdog.limit(late, seconds), apart(self._set_by_env) if shared else nullcontext():
+        with (
+            watchdog.limit(late, seconds),
+            separate_torch_settings(self._env_torch_settings) if shared else nullcontext(),
+        ):
             yield
 
     def stop(self, graceful: bool = True) -> None:
@@ -139,12 +142,12 @@ class LocalGroup(WorkerGroup):
         for role, worker in self._workers.items():
             # timeouts.env, not timeouts.stop: an env may have many hung simulators to end, and a
             # timeout would end the run's own process
-            with self._at_work(role, "stop", "env"):
+            with self._time_limit(role, "stop", "env"):
                 worker.stop()
 
 
 @contextmanager
-def _told_once(role: str, doing: str) -> Iterator[None]:
+def _worker_errors(role: str, call_name: str) -> Iterator[None]:
     """Turn an error inside a worker into the :class:`WorkerError` that another backend would raise.
 
     The error names the worker and has the worker's traceback, without the driver's frames. Errors
@@ -162,12 +165,13 @@ def _told_once(role: str, doing: str) -> Iterator[None]:
         ):
             trace = trace.tb_next
         raise WorkerError(
-            f"{role} worker failed while it was asked to {doing}: {format_exception(error, trace)}",
+            f"{role} worker failed while it was asked to {call_name}: "
+            f"{format_exception(error, trace)}",
             hint="it ran in this process: breakpoint() stops there",
         ) from error
 
 
-def _merged(settings: Sequence[Any]) -> Any:
+def _merged_settings(settings: Sequence[Any]) -> Any:
     """Return the settings of one worker that replaces all workers of a role.
 
     An env worker gets the simulator processes of all; a policy worker holds all parameters.

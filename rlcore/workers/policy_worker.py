@@ -21,7 +21,7 @@ from rlcore.contracts.errors import AlgorithmError, PolicyError, WorkerError
 from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, PolicySpec, ReplayNeeds
 from rlcore.plugins.import_target import load_target
 from rlcore.utils.mkl import BatchInvariance
-from rlcore.validation.faults import require_made
+from rlcore.validation.faults import require_component
 
 if TYPE_CHECKING:
     import torch
@@ -72,7 +72,7 @@ class PolicyWorker:
     """Base class of a worker with a policy.
 
     Methods that compute use `self.policy`, which first restores what :meth:`suspend` offloaded.
-    Methods that can work on offloaded weights use `self._held`.
+    Methods that can work on offloaded weights use `self._current_policy`.
     """
 
     def __init__(self, settings: PolicyWorkerSettings) -> None:
@@ -80,8 +80,9 @@ class PolicyWorker:
         self._policy: Policy | None = None
         self._folder: str | None = None  # the policy was loaded from it
         self._full_checksums: dict[str, str] = {}  # of parameters, before sharding
-        self._placed_yet = self._saved_alike = False
-        self._away: HostCopies | None = None
+        self._on_device = False
+        self._save_verified = False
+        self._copies: HostCopies | None = None  # created on first use
         # set by the rollout role and consumed by the actor role; the fused worker has both
         self._trajectory: Trajectory | None = None  # None also if this rank got no columns
         self._gathered = False
@@ -108,20 +109,20 @@ class PolicyWorker:
 
             # overrides OMP_NUM_THREADS, which Ray sets for its workers
             torch.set_num_threads(self._settings.threads)
-            self._take(self.make(self._settings.actor.model))
-        return self._held.spec
+            self._adopt(self.make(self._settings.actor.model))
+        return self._current_policy.spec
 
     @property
     def policy(self) -> Policy:
         """The policy, on its device."""
-        self._arrive()
-        return self._held
+        self._restore_to_device()
+        return self._current_policy
 
     @property
-    def _held(self) -> Policy:
+    def _current_policy(self) -> Policy:
         """The policy, wherever its weights are: on the device or offloaded."""
         if self._policy is None:
-            raise WorkerError("the policy worker was asked to work before it was started")
+            raise WorkerError("the policy worker was called before it was started")
         return self._policy
 
     @property
@@ -137,15 +138,22 @@ class PolicyWorker:
         Raises:
             AlgorithmError: the factory returns something other than an algorithm.
         """
-        config, target = self._settings.algorithm, self._settings.algorithm_target
-        made: Algorithm = load_target(target)(config)
-        named, holds = f"algorithm {config.name}", ("needs", AlgorithmNeeds)
-        require_made(made, named, target, "an algorithm", holds, AlgorithmError)
+        config = self._settings.algorithm
+        target = self._settings.algorithm_target
+        algorithm: Algorithm = load_target(target)(config)
+        require_component(
+            algorithm,
+            f"algorithm {config.name}",
+            target,
+            "an algorithm",
+            ("needs", AlgorithmNeeds),
+            AlgorithmError,
+        )
         if not config.wrappers:
-            return made
+            return algorithm
         from rlcore.config.wrappers import wrap_algorithm
 
-        return wrap_algorithm(made, config.wrappers)
+        return wrap_algorithm(algorithm, config.wrappers)
 
     def save(self, path: str, *, trial: bool = False) -> None:
         """Save the policy, without the learner, to be loaded as `actor.model.model_path`.
@@ -173,10 +181,10 @@ class PolicyWorker:
     def _check_saved(self, path: str) -> None:
         """Load the policy that was saved and compare it with this worker's.
 
-        The check is made until it passes once. It is skipped for a sharded policy, and where main
-        memory has no room for a second policy and the files that it is read from.
+        The check is repeated until it has passed once. It is skipped for a sharded policy, and if
+        main memory has no room for a second policy and the files that it is read from.
         """
-        if self._saved_alike or self._settings.shards > 1:
+        if self._save_verified or self._settings.shards > 1:
             return
         import torch
 
@@ -193,17 +201,17 @@ class PolicyWorker:
 
         folder = self._folder
         try:
-            checked_saved(self._held, load)
+            checked_saved(self._current_policy, load)
         finally:
             self._folder = folder  # make() has set it to `path`
-        self._saved_alike = True
+        self._save_verified = True
 
     def load(self, path: str) -> None:
         """Replace the policy by a saved one: its weights, statistics and whatever else it saves."""
         model = self._settings.actor.model.with_weights_from(path)
         self._policy = None  # memory may not suffice for two
-        self._copies.forget()
-        self._take(self.make(model))
+        self._host_copies.forget()
+        self._adopt(self.make(model))
 
     def checksums(self) -> dict[str, str]:
         """Return checksums of the policy as it was loaded or initialised.
@@ -217,12 +225,12 @@ class PolicyWorker:
         from rlcore.files.digests import digests
         from rlcore.transport.checksums import checksums
 
-        policy = self._held
+        policy = self._current_policy
         assert isinstance(policy, nn.Module)  # as every policy is
-        beside = digests(Path(self._folder), (".json", ".model")) if self._folder else {}
-        named = [*policy.named_parameters(), *policy.named_buffers()]
-        here = ((name, one) for name, one in named if name not in self._full_checksums)
-        return beside | self._full_checksums | checksums(here)
+        files = digests(Path(self._folder), (".json", ".model")) if self._folder else {}
+        tensors = [*policy.named_parameters(), *policy.named_buffers()]
+        unsharded = [pair for pair in tensors if pair[0] not in self._full_checksums]
+        return files | self._full_checksums | checksums(unsharded)
 
     def check_batch_invariance(self, forward_batch: int | None) -> BatchInvariance:
         """Check batch invariance in this process; see :mod:`rlcore.rollout.batch_invariance`.
@@ -237,24 +245,26 @@ class PolicyWorker:
             self.policy, self._settings.env_spec, self.device.type, forward_batch
         )
 
-    def _use_up(self, doing: str) -> Trajectory | None:
+    def _consume_trajectory(self, purpose: str) -> Trajectory | None:
         """Return the trajectory and drop it here; None if this rank got no columns of it.
 
         Args:
-            doing: what the trajectory is needed for, for the error.
+            purpose: what the trajectory is needed for, such as "update", for the error.
 
         Raises:
             WorkerError: no trajectory was gathered since the last call.
         """
         if not self._gathered:
-            raise WorkerError(f"asked to {doing} without a trajectory")
-        trajectory, self._trajectory, self._gathered = self._trajectory, None, False
+            raise WorkerError(f"asked to {purpose} without a trajectory")
+        trajectory = self._trajectory
+        self._trajectory = None
+        self._gathered = False
         return trajectory
 
-    def _connected(self, timeout: float, bucket: int) -> Connections:
-        """Return this process's connections, which keep the process groups of earlier transfers.
+    def _weight_connections(self, timeout: float, bucket: int) -> Connections:
+        """Return this process's connections, which reuse the process groups of earlier transfers.
 
-        The arguments apply to the first call alone.
+        The arguments have an effect only in the first call.
         """
         from rlcore.transport.transports import Connections
 
@@ -269,19 +279,19 @@ class PolicyWorker:
 
     def suspend(self) -> None:
         """Offload to host memory until the next computation, if the settings ask for it."""
-        if self._settings.offload and self._placed_yet:
-            self._copies.offload(self._leaving(), self.device)
+        if self._settings.offload and self._on_device:
+            self._host_copies.offload(self._tensors_to_offload(), self.device)
 
-    def _leaving(self) -> Iterator[Tensor]:
+    def _tensors_to_offload(self) -> Iterator[Tensor]:
         """Yield the tensors to offload."""
         from torch import nn
 
-        policy = self._held
+        policy = self._current_policy
         assert isinstance(policy, nn.Module)  # as every policy is
         yield from policy.parameters()
         yield from policy.buffers()
 
-    def _arrive(self) -> None:
+    def _restore_to_device(self) -> None:
         """Move the policy, and all that was offloaded, to the device.
 
         Raises:
@@ -290,40 +300,42 @@ class PolicyWorker:
         import torch
 
         try:
-            if not self._placed_yet and self._policy is not None:
-                self._place()
-            if self._away is not None:
-                self._away.restore()
+            if not self._on_device and self._policy is not None:
+                self._place_policy()
+            if self._copies is not None:
+                self._copies.restore()
         except torch.OutOfMemoryError as error:
             raise WorkerError(
-                f"what was moved to the host does not fit on the accelerator again: {error}",
-                hint="--dry-run shows who shares it: enable_offload of the others, or another "
-                "cluster.component_placement",
+                f"tensors that were offloaded to the host do not fit on the accelerator: {error}",
+                hint="--dry-run shows which processes share it: set their enable_offload, or "
+                "choose another cluster.component_placement",
             ) from None
 
     @property
-    def _copies(self) -> HostCopies:
+    def _host_copies(self) -> HostCopies:
         """The offloaded tensors' copies on the host, created on first use."""
-        if self._away is None:
+        if self._copies is None:
             from rlcore.learner.offload import HostCopies
 
-            self._away = HostCopies()
-        return self._away
+            self._copies = HostCopies()
+        return self._copies
 
-    def _take(self, policy: Any) -> None:
+    def _adopt(self, policy: Any) -> None:
         """Adopt a policy that was built on the host.
 
         With offloading it stays there until it is used, as other workers may use the device now.
         """
-        self._policy, self._placed_yet = policy, False
+        self._policy = policy
+        self._on_device = False
         if not self._settings.offload:
-            self._place()
+            self._place_policy()
 
-    def _place(self) -> None:
+    def _place_policy(self) -> None:
         """Move the policy to its device."""
-        self._policy, self._placed_yet = self._placed(self._policy), True
+        self._policy = self._to_device(self._policy)
+        self._on_device = True
 
-    def _placed(self, policy: Any) -> Any:
+    def _to_device(self, policy: Any) -> Any:
         """Return a policy that was built on the host, moved to its device."""
         return policy.to(self.device)
 
@@ -342,11 +354,13 @@ class PolicyWorker:
         from rlcore.contracts.rng import generator
         from rlcore.learner.train_only import train_only
 
-        settings, self._folder = self._settings, model.model_path
+        settings = self._settings
+        self._folder = model.model_path
         torch.manual_seed(int(generator(settings.seed, "weights").integers(2**31)))
-        target, named = settings.policy_target, f"model {model.model_type}"
+        target = settings.policy_target
         policy = load_target(target)(model, env_spec=settings.env_spec)
-        require_made(policy, named, target, "a policy", ("spec", PolicySpec), PolicyError)
+        name = f"model {model.model_type}"
+        require_component(policy, name, target, "a policy", ("spec", PolicySpec), PolicyError)
         if settings.actor.trainable:
             train_only(policy, settings.actor.trainable)
         if settings.actor.fsdp_config.gradient_checkpointing:
@@ -355,12 +369,11 @@ class PolicyWorker:
             return policy
         from rlcore.learner.acting import with_acting_networks
 
-        algorithm, config = self._algorithm(), settings.algorithm
         return with_acting_networks(
             policy,
-            algorithm,
+            self._algorithm(),
             settings.env_spec,
-            named=config.name,
+            named=settings.algorithm.name,
             seed=settings.seed,
             folder=model.model_path,
         )

@@ -62,11 +62,11 @@ class RestartingEnv:
         self.incidents: list[str] = []
 
     def reset(self, *, options: Mapping[str, Any]) -> tuple[Observation, dict[str, Any]]:
-        """Reset the rows of `options["reset_mask"]`, or all rows where it is missing.
+        """Reset the rows of `options["reset_mask"]`, or all rows without a mask.
 
         `options["episodes"]` has an entry for every row of the env.
         """
-        result = self._recovering(lambda: self._env.reset(options=options))
+        result = self._with_recovery(lambda: self._env.reset(options=options))
         mask = options.get("reset_mask", np.ones(self.num_envs, dtype=bool))
         for row in np.flatnonzero(mask).tolist():
             self._rows[row] = _History(options["episodes"][row])
@@ -74,9 +74,9 @@ class RestartingEnv:
 
     def chunk_step(self, actions: np.ndarray) -> ChunkResult:
         """Step all rows by one chunk: actions float32 `[B, C, A]`."""
-        result = self._recovering(lambda: self._env.chunk_step(actions))
-        for row, past in self._rows.items():
-            past.chunks.append(actions[row].copy())
+        result = self._with_recovery(lambda: self._env.chunk_step(actions))
+        for row, history in self._rows.items():
+            history.chunks.append(actions[row].copy())
         return result
 
     def demonstrate(self, episodes: Sequence[Episode], **settings: Any) -> Iterator[Demonstration]:
@@ -85,45 +85,45 @@ class RestartingEnv:
         Raises:
             EnvError: the env yields an episode that was not requested, yields one twice, or leaves
                 one out.
-            SimulatorError: it failed too often in a row, or its starts can't be repeated exactly.
+            SimulatorError: too many consecutive failures, or starts can't be repeated exactly.
         """
         missing = list(episodes)
         failures = 0
         while missing:
             try:
                 for demonstration in self._env.demonstrate(tuple(missing), **settings):
-                    _take_off(missing, demonstration, self.spec)
+                    _remove_played(missing, demonstration, self.spec)
                     failures = 0
                     yield demonstration
                 if missing:
                     raise EnvError(
                         f"env {self.spec.name} ended its demonstrations without "
-                        f"{tuple(missing[0])}, expected each episode asked for",
+                        f"{tuple(missing[0])}, expected each requested episode",
                         hint="yield one demonstration per episode, even if the expert fails",
                     )
             except SimulatorError as error:
                 failures += 1
-                self._build_anew(error, failures, midway=False)
+                self._rebuild(error, failures, midway=False)
 
     def record(self, rows: Sequence[int]) -> None:
-        """Film these rows from now on, and no others."""
+        """Film only these rows from now on."""
         self._recorded = tuple(rows)
-        self._recovering(lambda: self._env.record(rows))
+        self._with_recovery(lambda: self._env.record(rows))
 
     def recorded(self) -> dict[int, list[np.ndarray]]:
         """Return the frames since the last call, by row.
 
-        Frames that a lost simulator had not handed out are lost. The replay is not filmed.
+        Frames that a lost simulator had not returned are lost. The replay is not filmed.
         """
-        return self._recovering(lambda: self._env.recorded())
+        return self._with_recovery(lambda: self._env.recorded())
 
     def suspend(self) -> None:
         """Suspend the env, which must be a :class:`SuspendableEnv`."""
-        self._recovering(lambda: cast(SuspendableEnv, self._env).suspend())
+        self._with_recovery(lambda: cast(SuspendableEnv, self._env).suspend())
 
     def resume(self) -> None:
         """Resume the env, which must be a :class:`SuspendableEnv`."""
-        self._recovering(lambda: cast(SuspendableEnv, self._env).resume())
+        self._with_recovery(lambda: cast(SuspendableEnv, self._env).resume())
 
     def close(self) -> None:
         """Close the env. A failure is only a warning: its results were already handed out."""
@@ -132,18 +132,19 @@ class RestartingEnv:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            told = (
-                f"env {self.spec.name} failed while it was being closed; nothing of the run is lost"
+            warn(
+                f"env {self.spec.name} failed while it was being closed; no results are lost: "
+                f"{type(error).__name__}: {error}",
+                EnvWarning,
             )
-            warn(f"{told}: {type(error).__name__}: {error}", EnvWarning)
 
     # -- recovery ---------------------------------------------------------------------------
 
-    def _recovering(self, call: Callable[[], Any]) -> Any:
-        """Return the call's result, after restarts and replays where the simulators fail.
+    def _with_recovery(self, call: Callable[[], Any]) -> Any:
+        """Return the call's result; if the simulators fail, restart them and replay the episodes.
 
         Raises:
-            SimulatorError: it failed too often in a row, or its episodes can't be repeated exactly.
+            SimulatorError: too many consecutive failures, or episodes can't be repeated exactly.
         """
         failures = 0
         while True:
@@ -153,10 +154,10 @@ class RestartingEnv:
                 return call()
             except SimulatorError as error:
                 failures += 1
-                midway = any(past.chunks for past in self._rows.values())
-                self._build_anew(error, failures, midway=midway)
+                midway = any(history.chunks for history in self._rows.values())
+                self._rebuild(error, failures, midway=midway)
 
-    def _build_anew(self, error: SimulatorError, failures: int, *, midway: bool) -> None:
+    def _rebuild(self, error: SimulatorError, failures: int, *, midway: bool) -> None:
         """Rebuild the env, unless the lost episodes could not be repeated exactly.
 
         Args:
@@ -165,7 +166,7 @@ class RestartingEnv:
             midway: whether steps of an episode were lost, besides its start.
 
         Raises:
-            SimulatorError: the given one; it failed too often, or a repetition would not be exact.
+            SimulatorError: `error` itself: too many failures, or a repetition would not be exact.
             EnvError: the rebuilt env runs other versions of its simulator.
         """
         exact = self.spec.start_exactness == "bitwise"
@@ -189,63 +190,69 @@ class RestartingEnv:
             for row in range(self.num_envs)
         ]
         for chunk in range(length + 1):
-            starts = [row for row, past in self._rows.items() if length - len(past.chunks) == chunk]
+            starts = [
+                row for row, history in self._rows.items() if length - len(history.chunks) == chunk
+            ]
             if starts:
                 mask = np.zeros(self.num_envs, dtype=bool)
                 mask[starts] = True
                 self._env.reset(options={"reset_mask": mask, "episodes": episodes})
             if chunk < length:
-                self._env.chunk_step(self._actions(chunk - length))
+                self._env.chunk_step(self._replayed_actions(chunk - length))
         self._env.record(self._recorded)
 
-    def _actions(self, place: int) -> np.ndarray:
+    def _replayed_actions(self, index: int) -> np.ndarray:
         """Return the actions of all rows at one chunk of their histories, float32 `[B, C, A]`.
 
         Rows with a shorter history get zeros.
 
         Args:
-            place: negative index, counted from the end of the histories.
+            index: negative index, counted from the end of the histories.
         """
-        playing = {row: p.chunks for row, p in self._rows.items() if -place <= len(p.chunks)}
-        shape = next(iter(playing.values()))[place].shape
+        playing = {
+            row: history.chunks[index]
+            for row, history in self._rows.items()
+            if -index <= len(history.chunks)
+        }
+        shape = next(iter(playing.values())).shape
         actions = np.zeros((self.num_envs, *shape), dtype=np.float32)
-        for row, chunks in playing.items():
-            actions[row] = chunks[place]
+        for row, chunk in playing.items():
+            actions[row] = chunk
         return actions
 
 
-def require_same_versions(planned: EnvSpec, made: EnvSpec) -> None:
+def require_same_versions(planned: EnvSpec, actual: EnvSpec) -> None:
     """Check that a built env runs the simulator versions of its plan, which the manifest records.
 
     Args:
         planned: spec with which the run was planned.
-        made: spec of the env that was built.
+        actual: spec of the env that was built.
 
     Raises:
         EnvError: a package has another version, or is missing. Unknown versions are accepted.
     """
     for name, expected in planned.versions.items():
-        found = made.versions.get(name, "none")
-        if found != expected and UNKNOWN not in (found, expected):
+        version = actual.versions.get(name, "none")
+        if version != expected and UNKNOWN not in (version, expected):
             raise EnvError(
-                f"env {planned.name}: {name} is at version {found} where it simulates, expected "
+                f"env {planned.name}: the simulator has version {version} of {name}, expected "
                 f"{expected}",
-                hint="it was changed since the run began, or differs between nodes: use one version"
-                ", and go on with rlcore resume RUN",
+                hint="it was changed since the run began, or differs between nodes: install one "
+                "version everywhere, then rlcore resume RUN",
             )
 
 
-def _take_off(missing: list[Episode], demonstration: Any, spec: EnvSpec) -> None:
-    """Remove a demonstration's episode from those that are missing.
+def _remove_played(missing: list[Episode], demonstration: Any, spec: EnvSpec) -> None:
+    """Remove a demonstration's episode from the missing episodes.
 
     Raises:
         EnvError: its episode is not among them, or it is not a :class:`Demonstration`.
     """
-    if not isinstance(demonstration, Demonstration) or demonstration.episode not in missing:
-        of = demonstration.episode if isinstance(demonstration, Demonstration) else demonstration
+    is_demonstration = isinstance(demonstration, Demonstration)
+    actual = demonstration.episode if is_demonstration else demonstration
+    if not is_demonstration or actual not in missing:
         raise EnvError(
-            f"env {spec.name} demonstrated {of!r}, expected one of the episodes asked for, each "
-            "once",
-            hint="yield one demonstration per episode asked for, with its own address",
+            f"env {spec.name} demonstrated {actual!r}, expected each requested episode once",
+            hint="yield one demonstration per requested episode, with its own address",
         )
-    missing.remove(demonstration.episode)
+    missing.remove(actual)

@@ -27,11 +27,11 @@ class RolloutWorker(PolicyWorker):
 
     def __init__(self, settings: PolicyWorkerSettings) -> None:
         super().__init__(settings)
-        self._pulled: int | None = None
+        self._received_version: int | None = None
         self._columns: list[int] = []
 
     def converse(self, job: RolloutJob) -> Conversation:
-        """Carry out the job, and store its trajectory in this worker.
+        """Play the job's episodes, and store their trajectory in this worker.
 
         Columns `job.order.stay` of the previous trajectory are stored with it.
 
@@ -43,32 +43,34 @@ class RolloutWorker(PolicyWorker):
         """
         from rlcore.rollout.converse import converse
 
-        if job.weights is not None and job.weights != self._pulled:
-            mine = "of no version" if self._pulled is None else f"version {self._pulled}"
+        if job.weights is not None and job.weights != self._received_version:
+            received = self._received_version
+            actual = "no version" if received is None else f"version {received}"
             raise WorkerError(
-                f"a rollout worker was asked to act with weights {mine} while version "
-                f"{job.weights} is due",
+                f"a rollout worker must act with version {job.weights} of the weights, but has "
+                f"received {actual}",
                 hint="a loop that changes the actor's weights must call group.sync() before the "
                 "next rollout",
             )
         self.policy.set_progress(job.order.update)
         result = yield from converse(self.policy, job)
-        self._keep(result, job.order.stay)
+        self._store_columns(result, job.order.stay)
         self._gathered = job.order.keep
         return replace(result, trajectory=None, columns=[])
 
-    def _keep(self, result: RolloutResult, stay: frozenset[int]) -> None:
-        """Store the result's columns, and those of the previous trajectory whose numbers stay.
+    def _store_columns(self, result: RolloutResult, stay: frozenset[int]) -> None:
+        """Store the result's columns, and the previous trajectory's columns that stay.
 
-        Columns are identified by number, so an interrupted conversation can be repeated as it was.
+        Columns are identified by number, so an interrupted conversation can be repeated unchanged.
         """
         from rlcore.rollout.columns import append, take
 
-        parts, numbers = [], []
+        parts = []
+        numbers = []
         if self._trajectory is not None and stay:
-            places = [place for place, number in enumerate(self._columns) if number in stay]
-            parts.append(take(self._trajectory, places))
-            numbers += [self._columns[place] for place in places]
+            indices = [index for index, number in enumerate(self._columns) if number in stay]
+            parts.append(take(self._trajectory, indices))
+            numbers += [self._columns[index] for index in indices]
         if result.trajectory is not None:
             parts.append(result.trajectory)
             numbers += result.columns
@@ -79,44 +81,44 @@ class RolloutWorker(PolicyWorker):
         self,
         rank: int,
         routes: Sequence[WeightRoute],
-        hands_on: Sequence[WeightRoute],
+        relay_routes: Sequence[WeightRoute],
         timeout: float,
-        patience: float,
+        announcement_timeout: float,
         bucket: int,
     ) -> Conversation:
-        """Receive the actor's weights, relay them if asked to, and return their version.
+        """Receive the actor's weights, relay them over `relay_routes`, and return their version.
 
         Args:
             rank: rank of this worker.
             routes: routes of which this worker is a reader.
-            hands_on: routes of which this worker is the sender: to other workers on its node.
+            relay_routes: routes of which this worker is the sender: to other workers on its node.
             timeout: seconds to wait for a bucket.
-            patience: seconds to wait for the announcement of the transfer.
-            bucket: size in bytes of a bucket that is relayed.
+            announcement_timeout: seconds to wait for the announcement of the transfer.
+            bucket: size of a relayed bucket in bytes.
         """
         from rlcore.transport.weights import receive_weights, send_weights
 
-        self._pulled = None  # an interrupted transfer leaves a mix of versions
-        connections = self._connected(timeout, bucket)
+        self._received_version = None  # an interrupted transfer leaves a mix of versions
+        connections = self._weight_connections(timeout, bucket)
         announcement = yield from receive_weights(
-            self._held,
+            self._current_policy,
             reader=rank,
             routes=routes,
             connections=connections,
-            timeout=patience,
-            locate=self._copies.resident,
+            timeout=announcement_timeout,
+            locate=self._host_copies.resident,
         )
-        if hands_on:
+        if relay_routes:
             yield from send_weights(
-                self._held,
+                self._current_policy,
                 version=announcement.version,
                 subset=announcement.subset,
-                routes=hands_on,
+                routes=relay_routes,
                 connections=connections,
-                locate=self._copies.resident,
+                locate=self._host_copies.resident,
             )
-        self._pulled = announcement.version
-        return self._pulled
+        self._received_version = announcement.version
+        return self._received_version
 
     def hand_over(self, keys: Sequence[str]) -> Conversation:
         """Send the trajectory's columns to the actor ranks, and drop them here.
@@ -125,16 +127,17 @@ class RolloutWorker(PolicyWorker):
             keys: keys of the queues, one for each actor rank.
 
         Raises:
-            WorkerError: no trajectory was gathered since the last time.
+            WorkerError: no trajectory was gathered since the last call.
         """
         from rlcore.transport.trajectory import send_trajectory
 
-        yield from send_trajectory(self._use_up("hand over"), self._columns, keys)
+        yield from send_trajectory(self._consume_trajectory("hand over"), self._columns, keys)
 
     def load(self, path: str) -> None:
         """Replace the policy by a saved one.
 
-        Jobs that require a version of the weights are refused until the next :meth:`pull`.
+        Jobs that require a version of the weights are refused until the next :meth:`pull`, because
+        the loaded weights may differ from the actor's.
         """
         super().load(path)
-        self._pulled = None
+        self._received_version = None

@@ -69,10 +69,12 @@ class StagePlayer:
     def __init__(self, env: CheckedEnv, columns: tuple[Column, ...], job: InteractJob) -> None:
         self._env = env
         self._job = job
-        self._queue = ColumnQueue(columns, env.hosts)
+        self._queue = ColumnQueue(columns, env.processes)
         self._rows: list[_Row | None] = [None] * env.num_envs
         self._waiting: list[int] = []
-        self._open = {part: _block(env.num_envs, part, job.parts) for part in range(job.parts)}
+        self._open_parts = {
+            part: _block(env.num_envs, part, job.parts) for part in range(job.parts)
+        }
         self._sequence = 0
         self.env_steps = 0
         self.seconds = {"env_reset": 0.0, "env_chunk": 0.0}
@@ -99,25 +101,27 @@ class StagePlayer:
         begin = time.perf_counter()
         result = self._env.chunk_step(padded)
         self.seconds["env_chunk"] += time.perf_counter() - begin
-        self._keep_frames(result)
+        self._store_frames(result)
         outcomes = {
             part: self._outcome([row for row in acting if row in block], result)
-            for part, block in self._open.items()
+            for part, block in self._open_parts.items()
         }
         finished: dict[int, EpisodeOutcome] = {}
-        fresh = [row for row in acting if self._settle(row, result, finished)]
+        fresh = [row for row in acting if self._advance_row(row, result, finished)]
         return self._messages(outcomes, finished, fresh, result)
 
     # -- bookkeeping ------------------------------------------------------------------------
 
-    def _settle(self, row: int, result: ChunkResult, finished: dict[int, EpisodeOutcome]) -> bool:
+    def _advance_row(
+        self, row: int, result: ChunkResult, finished: dict[int, EpisodeOutcome]
+    ) -> bool:
         """Add a chunk to a row's state; return whether the row needs a reset for a new episode.
 
         Args:
             row: the row.
             result: the chunk of all rows.
-            finished: outcomes by row; that of an episode which ended, or was cut off by the end of
-                its column, is added.
+            finished: outcomes by row; the outcome of an episode that ended, or was cut off by the
+                end of its column, is added.
         """
         state = self._rows[row]
         assert state is not None
@@ -132,8 +136,8 @@ class StagePlayer:
             state.chunk >= self._job.chunks_per_column
         )
         if ended or full:
-            told = {name: float(values[row]) for name, values in result.infos.items()}
-            infos = {name: value for name, value in told.items() if isfinite(value)}
+            measured = {name: float(values[row]) for name, values in result.infos.items()}
+            infos = {name: value for name, value in measured.items() if isfinite(value)}
             finished[row] = EpisodeOutcome(
                 state.episode, bool(result.success[row]), state.reward, state.steps, ended, infos
             )
@@ -141,7 +145,9 @@ class StagePlayer:
             return self._next_column(row)
         if ended:
             state.episode_number += 1
-            state.decision, state.steps, state.reward = 0, 0, 0.0
+            state.decision = 0
+            state.steps = 0
+            state.reward = 0.0
         return ended
 
     def _next_column(self, row: int) -> bool:
@@ -161,15 +167,15 @@ class StagePlayer:
             success=result.success[acting],
         )
         if self._job.bootstrap:
-            wanted = [p for p, row in enumerate(acting) if self._wants_value(row, result)]
-            if wanted:
-                outcome.bootstrap_rows = wanted
+            indices = [i for i, row in enumerate(acting) if self._needs_value(row, result)]
+            if indices:
+                outcome.bootstrap_rows = indices
                 outcome.bootstrap_observation = take_rows(
-                    result.observation, [acting[place] for place in wanted]
+                    result.observation, [acting[index] for index in indices]
                 )
         return outcome
 
-    def _wants_value(self, row: int, result: ChunkResult) -> bool:
+    def _needs_value(self, row: int, result: ChunkResult) -> bool:
         """Return whether the value after the chunk is needed: the row's episode was truncated, or
         its column ends before the episode does."""
         if result.truncated[row].any():
@@ -208,23 +214,25 @@ class StagePlayer:
         if self._job.record and not self._waiting:
             self._stop_recording()
         messages = {}
-        for part, block in list(self._open.items()):
+        for part, block in list(self._open_parts.items()):
             states = {row: state for row, state in enumerate(self._rows) if state and row in block}
-            seen = None
+            part_observation = None
             if observation is not None and states:
-                seen = take_rows(observation, list(states))
+                part_observation = take_rows(observation, list(states))
             messages[part] = EnvMessage(
                 sequence=self._sequence,
                 outcome=outcomes.get(part),
                 rows=[
-                    Waiting(one.column.number, one.episode, one.episode_number, one.decision)
-                    for one in states.values()
+                    Waiting(
+                        state.column.number, state.episode, state.episode_number, state.decision
+                    )
+                    for state in states.values()
                 ],
-                observation=seen,
+                observation=part_observation,
                 finished=[outcome for row, outcome in finished.items() if row in block],
             )
-            if seen is None:
-                del self._open[part]
+            if part_observation is None:
+                del self._open_parts[part]
         self._sequence += 1
         return messages
 
@@ -244,10 +252,10 @@ class StagePlayer:
         self._env.record([])
         self._env.recorded()
 
-    def _keep_frames(self, result: ChunkResult) -> None:
+    def _store_frames(self, result: ChunkResult) -> None:
         """Add the chunk's frames to the videos.
 
-        Must be called before :meth:`_settle`: it needs the rows' states before the chunk.
+        Must be called before :meth:`_advance_row`: it needs the rows' states before the chunk.
         """
         if not self._job.record:
             return

@@ -43,31 +43,33 @@ def _settings() -> tuple[tuple[Any, Any], ...]:
 def _refuse_inference(_: bool) -> None:
     """Raise WorkerError: torch has no setter of the inference mode, so it can't be restored."""
     raise WorkerError(
-        "the env has left torch's inference mode on, which nobody else can switch off",
-        hint="let it say `with torch.inference_mode():`, or use another cluster.backend than local",
+        "the env has left torch's inference mode enabled, and torch can't disable it from outside",
+        hint="use `with torch.inference_mode():` in the env, or a cluster.backend other than local",
     )
 
 
 @contextmanager
-def apart(changed: dict[int, Any]) -> Iterator[None]:
+def separate_torch_settings(changed: dict[int, Any]) -> Iterator[None]:
     """Apply an env's settings while it runs, and restore the previous ones afterwards.
 
     Args:
-        changed: the env's changes, by the setting's index. They are applied at the start and
-            updated at the end, so that the env finds its settings again in the next call.
+        changed: the env's changed settings, by the setting's index. They are applied at the start
+            and updated at the end, so that the env has its settings again in the next call.
 
     Raises:
-        WorkerError: the env has left torch's inference mode switched on.
+        WorkerError: the env has left torch's inference mode enabled.
     """
     settings = _settings()
     before = [get() for get, _ in settings]
-    for number, value in changed.items():
-        settings[number][1](value)
+    for index, value in changed.items():
+        _, set_value = settings[index]
+        set_value(value)
     try:
         yield
     finally:
         after = [get() for get, _ in settings]
         changed.clear()
-        changed |= {n: now for n, now in enumerate(after) if now != before[n]}
-        for number in changed:
-            settings[number][1](before[number])
+        changed |= {index: value for index, value in enumerate(after) if value != before[index]}
+        for index in changed:
+            _, set_value = settings[index]
+            set_value(before[index])

@@ -35,7 +35,7 @@ class WorkerSpecs:
     Attributes:
         cluster: backend and timeouts.
         members: workers by role and rank. Roles are "env" and "rollout+actor", or "env", "rollout"
-            and "actor", or "env" alone where demonstrations are collected.
+            and "actor", or only "env" to collect demonstrations.
         nodes: the machines, indexed by the node number of an allocation.
         routes: routes of weights from the actor to separate rollout workers.
         resumed_kernels: kernels of the resumed run, used again where possible; None for a new run.
@@ -80,7 +80,7 @@ class ConversationPart:
 
     Attributes:
         component, rank: the worker.
-        talk: name of the worker's method that returns a :class:`Conversation`.
+        method: name of the worker's method that returns a :class:`Conversation`.
         arguments: arguments of the method.
         env_ranks: ranks of the env workers whose queues the part uses.
     """

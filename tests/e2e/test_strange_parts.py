@@ -102,7 +102,7 @@ def test_an_env_that_does_not_come_back_ends_the_command(
         timeout=LONGEST,
     )
     assert done.returncode == WorkerError.exit_code, done.stderr
-    assert f"env worker was asked to {doing} and has not come back within 1 s" in done.stderr
+    assert f"env worker was asked to {doing} and has not returned within 1 s" in done.stderr
     assert f"(cluster.timeouts.{key})" in done.stderr
     assert time.monotonic() - begun < LONGEST
     assert (log_path / "run" / "summary.json").is_file() == (doing == "stop")

@@ -45,7 +45,7 @@ def test_a_policy_of_four_stores_goes_every_way(tmp_path: Path):
                 file = folder / WEIGHTS
                 changed = {name: one + 1 for name, one in load_file(file).items()}
                 save_file(changed, file)
-                group._actors("load", path=str(folder))
+                group._call_actors("load", path=str(folder))
                 group.sync()
                 assert group.version() == number + 1
                 group._call("rollout", "save", [{"path": str(folder)}])

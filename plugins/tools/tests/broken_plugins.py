@@ -292,12 +292,12 @@ CASES = [
               "speed: float = 'fast'",
               {"--dry-run": "broken.plugin:Config: speed: Value 'fast' of type 'str' could not",
                "check env": "broken.plugin:Config: speed: Value 'fast' of type 'str' could not"}),
-    Case("sentences that are no text", "`descriptions=(1, 2, 3, 4)`", "plugin.py",
+    Case("sentences that are no text", "`instructions=(1, 2, 3, 4)`", "plugin.py",
          'spec=f"{toy}:env_spec"),', 'spec="broken.plugin:spec"),',
-         {"--dry-run": "descriptions is (1, 2, 3, 4), expected a tuple of str"},
+         {"--dry-run": "instructions is (1, 2, 3, 4), expected a tuple of str"},
          end="\n\ndef spec(config):\n    from dataclasses import replace\n    from "
          "rlcore_testing.toy_settings import env_spec\n\n"
-         "    return replace(env_spec(config), descriptions=(1, 2, 3, 4))\n"),
+         "    return replace(env_spec(config), instructions=(1, 2, 3, 4))\n"),
     _env("states of another type", "float64 states",
          """
 def _observe(self):
@@ -346,7 +346,7 @@ def _default(self, seed):
 def _observe(self):
     BUFFER[: self.num_envs] = self._position
     return {**super()._observe(), "states": BUFFER[: self.num_envs]}
-""", check="hand out copies", train="wrote to states after it had handed it out"),
+""", check="hand out copies", train="wrote to states after it had returned it"),
     _env("rows are reset that nobody asked for", "`reset_mask` is ignored",
          """
 def reset(self, *, seed=None, options=None):

@@ -39,7 +39,7 @@ def test_the_same_numbers_and_the_same_draws_afterwards():
     torch.manual_seed(3)
     plain, after = Net(), torch.randn(5)
     torch.manual_seed(3)
-    with LazyInit(least=0) as lazy:
+    with LazyInit(min_bytes=0) as lazy:
         late = Net()
         last = torch.randn(5)
     assert torch.equal(after, last)
@@ -67,14 +67,14 @@ def test_buffers_too():
     torch.manual_seed(3)
     plain = made()
     torch.manual_seed(3)
-    with LazyInit(least=0) as lazy:
+    with LazyInit(min_bytes=0) as lazy:
         late = made()
     lazy.fill(late.buffers())
     assert torch.equal(late.table, plain.table)
 
 
 def test_small_tensors_are_made_at_once():
-    with LazyInit(least=65):
+    with LazyInit(min_bytes=65):
         small, large = nn.Linear(4, 4, bias=False), nn.Linear(5, 4, bias=False)
     assert small.weight.untyped_storage().nbytes() == 64
     assert not large.weight.untyped_storage().nbytes()
@@ -84,7 +84,7 @@ def test_what_is_mapped_is_cast_later():
     """As the weights of a file: part of a larger memory, which is not freed."""
     file = torch.arange(40.0)
     kept = copy.deepcopy(file)
-    with LazyInit(least=0) as lazy:
+    with LazyInit(min_bytes=0) as lazy:
         half = file[8:24].view(4, 4).to(torch.bfloat16)
     assert half.shape == (4, 4) and not half.untyped_storage().nbytes()
     lazy.fill([half])

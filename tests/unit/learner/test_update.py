@@ -17,7 +17,7 @@ from rlcore.contracts.errors import AlgorithmError, ConfigError, TrainingError
 from rlcore.contracts.rng import generator
 from rlcore.contracts.specs import AlgorithmNeeds
 from rlcore.learner.optim import PolicyOptimizer, StepReport
-from rlcore.validation.faults import require_made
+from rlcore.validation.faults import require_component
 
 ONE_BATCH = {"global_batch_size": 10_000, "micro_batch_size": 10_000}
 LEVELS = ("token_level", "action_level", "chunk_level")
@@ -424,10 +424,10 @@ def test_what_a_batch_shows_is_not_what_a_loss_says_of_it(bench, acted):
 
 def test_what_a_factory_made_must_be_an_algorithm():
     rest = ("algorithm odd", "m:f", "an algorithm", ("needs", AlgorithmNeeds), AlgorithmError)
-    require_made(SimpleNamespace(needs=AlgorithmNeeds()), *rest)
+    require_component(SimpleNamespace(needs=AlgorithmNeeds()), *rest)
     for made, found in ((SimpleNamespace, "the class SimpleNamespace"), (None, "a NoneType")):
         with pytest.raises(AlgorithmError, match=f"algorithm odd: m:f gave {found}, expected an"):
-            require_made(made, *rest)
+            require_component(made, *rest)
 
 
 def test_the_learner_holds_algorithms_to_it(bench, play):

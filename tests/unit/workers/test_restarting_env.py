@@ -115,7 +115,7 @@ def test_episodes_that_can_not_be_had_again_are_not_replayed(mortal):
 def test_an_env_that_comes_back_in_another_version_ends_the_run(mortal):
     env = mortal({1})
     env.spec = replace(env.spec, versions={"its scenes": "1a"})  # git pull meanwhile
-    with pytest.raises(EnvError, match="its scenes is at version none where it simulates, expecte"):
+    with pytest.raises(EnvError, match="has version none of its scenes, expecte"):
         env.reset(options={"episodes": [Episode(0, 0)] * ROWS})
 
 

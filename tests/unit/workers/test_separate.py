@@ -237,17 +237,19 @@ def test_workers_that_loaded_unlike_policies(group, tmp_path):
     with torch.no_grad():  # one number, and the order of two rows
         rollout.policy.log_std[0] += 1e-6
         rollout.policy.body[0].weight[:2] = rollout.policy.body[0].weight[:2].flip(0)
-    said = r"rollout worker 0 and actor worker 0 hold unlike policies: 2 of .*: body.0.weight, log_"
+    said = (
+        r"rollout worker 0 and actor worker 0 hold different policies: 2 of .*: body.0.weight, log_"
+    )
     with pytest.raises(WorkerError, match=said) as caught:
-        group._check_alike()
+        group._check_same_policies()
     assert "actor.model.model_path" in caught.value.hint
     shutil.copytree(one, other)
     (other / "README.md").write_text("1")
     rollout.load(str(other))
-    group._check_alike()
+    group._check_same_policies()
     (other / settings.name).write_text(f"{settings.read_text()} ")
-    with pytest.raises(WorkerError, match=rf"1 of .* beside them differ: {settings.name}\n"):
-        group._check_alike()
+    with pytest.raises(WorkerError, match=rf"1 of .* files differ: {settings.name}\n"):
+        group._check_same_policies()
 
 
 def test_a_group_begins_with_one_policy(tmp_path):
@@ -258,7 +260,7 @@ def test_a_group_begins_with_one_policy(tmp_path):
         "actor": (Member(policy_settings(seed=1), SEAT),),
     }
     group = LocalGroup(WorkerSpecs(ClusterConfig(backend="local"), unlike))
-    with pytest.raises(WorkerError, match="hold unlike policies"):
+    with pytest.raises(WorkerError, match="hold different policies"):
         group.start()
 
 
@@ -275,8 +277,8 @@ def test_a_group_starts_with_the_actors_weights(group):
 
 def test_stale_weights_do_not_act(group, tmp_path):
     group.save(tmp_path)
-    group._actors("load", path=str(tmp_path))  # a change, as an update is
-    with pytest.raises(WorkerError, match="with weights version 0 while version 1 is due"):
+    group._call_actors("load", path=str(tmp_path))  # a change, as an update is
+    with pytest.raises(WorkerError, match="version 1 of the weights, but has received version 0"):
         group.converse(*jobs())
     group.sync()
     (_,), (summary,) = group.converse(*jobs())
@@ -286,7 +288,7 @@ def test_stale_weights_do_not_act(group, tmp_path):
 def test_a_policy_that_was_loaded_waits_for_the_actors_weights(group, tmp_path):
     group.save(tmp_path)
     group.load(tmp_path)
-    with pytest.raises(WorkerError, match="with weights of no version while version 1 is due"):
+    with pytest.raises(WorkerError, match="version 1 of the weights, but has received no version"):
         group.converse(*jobs())
     group.sync()
     group.converse(*jobs())
@@ -297,7 +299,7 @@ def test_a_transfer_that_fails_leaves_no_weights_to_act_with(group):
     actor.register_buffer("extra", torch.zeros(3))
     with pytest.raises(WorkerError, match="unexpected: extra"):
         group.sync()
-    with pytest.raises(WorkerError, match="of no version"):
+    with pytest.raises(WorkerError, match="received no version"):
         group.converse(*jobs())
     del actor.extra
     group.sync()
