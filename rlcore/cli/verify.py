@@ -41,7 +41,7 @@ def of_named_run(request: Request, overrides: Sequence[str]) -> RunConfig:
 
 
 def _verify(draft: Draft) -> None:
-    start("rlcore.training.verify:run", draft, loop_arguments={"named": _named(draft.words)})
+    start("rlcore.training.verify:run", draft, loop_arguments={"path": _named(draft.words)})
 
 
 def _named(overrides: Sequence[str]) -> Path:

@@ -41,18 +41,18 @@ def on_remaining_nodes(assembly: Assembly) -> Assembly:
     try:
         return _place(assembly, config)
     except PlacementError as error:
-        missing = error
-    left = len(find_inventory(replace(cluster, num_nodes=1)).nodes)
-    if left == cluster.num_nodes:  # they have joined meanwhile, or the error was another one
+        shortage = error
+    remaining = len(find_inventory(replace(cluster, num_nodes=1)).nodes)
+    if remaining == cluster.num_nodes:  # they have joined meanwhile, or the error was another one
         return _place(assembly, config)
     try:
-        placed = _place(assembly, replace(config, cluster=replace(cluster, num_nodes=left)))
+        placed = _place(assembly, replace(config, cluster=replace(cluster, num_nodes=remaining)))
     except UserError as error:
         raise PlacementError(
-            f"{missing.message}; the run can't go on over {left}: {error.message}",
-            hint=missing.hint,
+            f"{shortage.message}; the run can't continue on {remaining}: {error.message}",
+            hint=shortage.hint,
         ) from None
-    warn(f"{missing.message}; the run goes on over {left}")
+    warn(f"{shortage.message}; the run goes on over {remaining}")
     return placed
 
 
@@ -69,8 +69,8 @@ def with_smaller_micro_batches(assembly: Assembly, ranks: int) -> Assembly:
     """
     config = assembly.config
     actor = config.actor
-    tried = min(actor.micro_batch_size, actor.chunks_per_rank(ranks))
-    size = actor.largest_micro_batch(tried // 2, ranks) or 1
+    current = min(actor.micro_batch_size, actor.chunks_per_rank(ranks))
+    size = actor.largest_micro_batch(current // 2, ranks) or 1
     warn(f"memory ran out; the run goes on with actor.micro_batch_size={size}")
     smaller = replace(config, actor=replace(actor, micro_batch_size=size))
     if joins(config.cluster):
@@ -94,16 +94,16 @@ def _await_head(address: str, cluster: ClusterConfig) -> None:
         WorkerError: the head does not answer in time.
     """
     backend = load_backend(cluster)
-    patience = cluster.timeouts.nodes
-    deadline = time.monotonic() + patience
+    timeout = cluster.timeouts.nodes
+    deadline = time.monotonic() + timeout
     warned = False
     while True:
         try:
             return backend.check_address(address, cluster.timeouts.ray)
         except WorkerError as error:
             if not warned:
-                words = f"{error.message}; waiting up to {patience:g} s (cluster.timeouts.nodes)"
-                print(words, file=sys.stderr)
+                message = f"{error.message}; waiting up to {timeout:g} s (cluster.timeouts.nodes)"
+                print(message, file=sys.stderr)
                 warned = True
             if time.monotonic() >= deadline:
                 raise

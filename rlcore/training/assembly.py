@@ -104,12 +104,13 @@ class Assembly:
         Args:
             interpreters: result of :meth:`interpreters`.
         """
-        registry, elsewhere = load_plugins(), {one.side: one.packages for one in interpreters}
+        registry = load_plugins()
+        packages = {python.side: python.packages for python in interpreters}
         versions = {
             side: simulator_versions(
                 registry.get("env", self.sides[side].config.env_type).spec,
                 self.env_specs[side],
-                elsewhere.get(side),
+                packages.get(side),
             )
             for side in self.active_sides
         }
@@ -154,7 +155,7 @@ def assemble(
     placement = facts.placement
     further = further or further_sides(config, registry)
     specs = {**facts.envs, **facts.further}
-    envs = config.env.sides | {name: other.env.eval for name, other in further.items()}
+    envs = config.env.sides | {name: side.env.eval for name, side in further.items()}
     sides = {
         name: EnvSide(registry.get("env", env.env_type).spec.target, env, specs[name])
         for name, env in envs.items()
@@ -179,7 +180,7 @@ def _env_workers(
     config: RunConfig, sides: dict[str, EnvSide], placement: Plan
 ) -> tuple[Member, ...]:
     """Return the env workers by rank."""
-    learning = {rank for actor in placement.processes("actor") for rank in actor.resources}
+    actor_resources = {rank for actor in placement.processes("actor") for rank in actor.resources}
     return tuple(
         Member(
             EnvWorkerSettings(
@@ -190,7 +191,7 @@ def _env_workers(
                 num_processes=placement.cores(placement.allocation(process)),
                 restarts=config.cluster.simulator_restarts,
                 policy_timeout=config.cluster.timeouts.policy,
-                beside_actor=not learning.isdisjoint(process.resources),
+                beside_actor=not actor_resources.isdisjoint(process.resources),
             ),
             placement.allocation(process),
         )

@@ -42,28 +42,28 @@ def gather_batch(
     """
     bounds = session.assembly.needs.group_filter
     size = session.config.algorithm.group_size
-    due = groups_per_update(session.config.env.train, size)
+    wanted_groups = groups_per_update(session.config.env.train, size)
     rounds: list[Gathered] = []
-    stay: frozenset[int] = frozenset()
+    accepted: frozenset[int] = frozenset()
     played = 0
-    missing = due
+    missing = wanted_groups
     while missing and len(rounds) <= (bounds.refill_rounds if bounds else 0):
         columns = _columns(session, update, range(played, played + missing))
-        rounds.append(_round(session, update, columns, stay, number=len(rounds)))
+        rounds.append(_round(session, update, columns, accepted, number=len(rounds)))
         played += missing
         if stopped():
             break
         if bounds is not None:
-            stay |= within_bounds(columns, rounds[-1].outcomes, bounds)
-            missing = due - len(stay) // size
+            accepted |= within_bounds(columns, rounds[-1].outcomes, bounds)
+            missing = wanted_groups - len(accepted) // size
     merged = _merge(rounds)
     if bounds is None:
         return merged, {}
     if missing and bounds.refill_rounds and not stopped():
-        _report_missing(session, update, bounds, due - missing, due)
+        _report_missing(session, update, bounds, wanted_groups - missing, wanted_groups)
     return merged, {
         "rollout/groups": float(played),
-        "rollout/groups_within_bounds": (due - missing) / played,
+        "rollout/groups_within_bounds": (wanted_groups - missing) / played,
         "rollout/refill_rounds": float(len(rounds) - 1),
     }
 

@@ -55,7 +55,7 @@ class RunHooks:
         self, manager: pluggy.PluginManager, timeout: float, plugins: PluginsConfig | None = None
     ) -> None:
         self._manager = manager
-        self._off = (plugins or PluginsConfig()).disabled
+        self._excluded = (plugins or PluginsConfig()).disabled
         self._timeout = timeout
         self._failure: HookError | None = None
         self._warned: set[tuple[str, str]] = set()  # (plugin, hook)
@@ -93,21 +93,21 @@ class RunHooks:
             KeyboardInterrupt: the user pressed Ctrl-C.
         """
         for impl in reversed(self._manager.subset_hook_caller(hook, []).get_hookimpls()):
-            if impl.plugin_name.replace("-", "_") in self._off:
+            if impl.plugin_name.replace("-", "_") in self._excluded:
                 continue
             if _observes(impl) and impl.plugin_name in self._disabled:
                 continue
             # an observer gets a copy, which its thread may still change after a timeout
-            own = replace(run, steering=replace(run.steering)) if _observes(impl) else run
-            given = dict(metrics or {})
+            hook_run = replace(run, steering=replace(run.steering)) if _observes(impl) else run
+            hook_metrics = dict(metrics or {})
             try:
-                self._call(hook, impl, {**others, "metrics": given, "run": own})
+                self._call(hook, impl, {**others, "metrics": hook_metrics, "run": hook_run})
                 if metrics is not None:
-                    metrics |= _added(hook, impl, metrics, given)
+                    metrics |= _added_metrics(hook, impl, metrics, hook_metrics)
             except HookError as error:
                 self._note(hook, impl, error)
             if impl.plugin_name not in self._disabled:
-                vars(run.steering).update(vars(own.steering))
+                vars(run.steering).update(vars(hook_run.steering))
 
     def _call(self, hook: str, impl: pluggy.HookImpl, arguments: Mapping[str, Any]) -> None:
         """Call one plugin's hook with the arguments that it declares.
@@ -116,7 +116,7 @@ class RunHooks:
             HookError: the hook raised or timed out; the error names the plugin.
         """
         call = partial(impl.function, **{name: arguments[name] for name in impl.argnames})
-        late = HookError(
+        timed_out = HookError(
             f"plugin {impl.plugin_name!r}: its {hook} has not returned within "
             f"{self._timeout:.0f} s",
             hint=f"raise cluster.timeouts.hook; {_hint(hook, impl)}",
@@ -126,17 +126,17 @@ class RunHooks:
                 raised = call_with_timeout(call, self._timeout)
             except TimeoutError:
                 self._disabled.add(impl.plugin_name)
-                raise late from None
+                raise timed_out from None
             if raised is not None:
-                raise _named(hook, impl, raised) from raised
+                raise _hook_error(hook, impl, raised) from raised
             return
-        with watchdog.limit(late, self._timeout):
+        with watchdog.limit(timed_out, self._timeout):
             try:
                 call()
             except KeyboardInterrupt:
                 signal.raise_signal(signal.SIGINT)  # handled as a Ctrl-C outside of a hook is
             except BaseException as error:  # SystemExit and a plugin's own classes too
-                raise _named(hook, impl, error) from error
+                raise _hook_error(hook, impl, error) from error
 
     def _note(self, hook: str, impl: pluggy.HookImpl, error: HookError) -> None:
         """Store the first error of the run, or warn once of an observer's."""
@@ -147,14 +147,14 @@ class RunHooks:
             warn(f"{error}", ObserverWarning)
 
 
-def _named(hook: str, impl: pluggy.HookImpl, error: BaseException) -> HookError:
+def _hook_error(hook: str, impl: pluggy.HookImpl, error: BaseException) -> HookError:
     """Return an error that names the plugin, with the traceback below the call of its hook."""
-    whose = f"plugin {impl.plugin_name!r} failed in {hook}"
+    subject = f"plugin {impl.plugin_name!r} failed in {hook}"
     if isinstance(error, UserError):
-        return HookError(f"{whose}: {error.message}", hint=error.hint or _hint(hook, impl))
-    ours = error.__traceback__  # the frame that made the call
-    trace = ours if ours is None else ours.tb_next or ours
-    return HookError(f"{whose}: {format_exception(error, trace)}", hint=_hint(hook, impl))
+        return HookError(f"{subject}: {error.message}", hint=error.hint or _hint(hook, impl))
+    own_frame = error.__traceback__  # the frame that made the call
+    trace = own_frame if own_frame is None else own_frame.tb_next or own_frame
+    return HookError(f"{subject}: {format_exception(error, trace)}", hint=_hint(hook, impl))
 
 
 def _observes(impl: pluggy.HookImpl) -> bool:
@@ -168,7 +168,7 @@ def _hint(hook: str, impl: pluggy.HookImpl) -> str:
     return LEAVE_OUT if hook == FINISHED else f"rlcore resume RUN goes on; {LEAVE_OUT}"
 
 
-def _added(
+def _added_metrics(
     hook: str, impl: pluggy.HookImpl, before: Mapping[str, float], after: Mapping[Any, Any]
 ) -> dict[str, float]:
     """Return the metrics that a hook added, as floats.
@@ -184,9 +184,9 @@ def _added(
     """
     for name, value in before.items():
         if after.get(name) is not value:
-            found = shorten(after[name]) if name in after else "nothing"
-            wrong = f"it changed the metric {name!r} from {value} to {found}"
-            raise _named(hook, impl, PluginError(f"{wrong}; {MAY_ADD}"))
+            current = shorten(after[name]) if name in after else "nothing"
+            fault = f"it changed the metric {name!r} from {value} to {current}"
+            raise _hook_error(hook, impl, PluginError(f"{fault}; {MAY_ADD}"))
     added = {name: value for name, value in after.items() if name not in before}
     for name, value in added.items():
         try:
@@ -194,6 +194,6 @@ def _added(
                 raise TypeError
             added[name] = float(value)
         except (TypeError, OverflowError):
-            wrong = f"it added the metric {shorten(name)}: {shorten(value)}"
-            raise _named(hook, impl, PluginError(f"{wrong}; {MAY_ADD}")) from None
+            fault = f"it added the metric {shorten(name)}: {shorten(value)}"
+            raise _hook_error(hook, impl, PluginError(f"{fault}; {MAY_ADD}")) from None
     return added

@@ -65,17 +65,17 @@ def collect(session: Session, path: Path) -> Path:
     """
     config = session.config
     spec = session.assembly.env_specs["train"]
-    form = format_of(path, config.collect.format)
+    data_format = format_of(path, config.collect.format)
     if not spec.has_expert:
         raise ConfigError(
             f"env {spec.name!r} has no scripted expert, so demonstrations can't be made",
             hint="set collect.path to a data set, or actor.model.model_path to a checkpoint",
         )
-    wanted = config.collect.episodes_per_task * len(spec.tasks)
+    total = config.collect.episodes_per_task * len(spec.tasks)
     with (
         session.clock.measure("demonstrations"),
-        session.progress.phase("demonstrations", total=wanted) as phase,
-        form.write(
+        session.progress.phase("demonstrations", total=total) as phase,
+        data_format.write(
             path,
             spec,
             config.collect,
@@ -84,14 +84,14 @@ def collect(session: Session, path: Path) -> Path:
         ) as writer,
     ):
         written = writer.episodes()
-        done = Counter(episode.task for episode in written)
+        successes = Counter(episode.task for episode in written)
         candidates = {}
         missing = {}
         for task in range(len(spec.tasks)):
             starts = _candidates(session, spec, task)
             candidates[task] = [episode for episode in starts if episode not in written]
-            missing[task] = max(config.collect.episodes_per_task - done[task], 0)
-        phase.advance(wanted - sum(missing.values()))
+            missing[task] = max(config.collect.episodes_per_task - successes[task], 0)
+        phase.advance(total - sum(missing.values()))
         while any(missing.values()):
             batch = [
                 episode for task, count in missing.items() for episode in candidates[task][:count]
@@ -114,8 +114,8 @@ def _candidates(session: Session, spec: EnvSpec, task: int) -> list[Episode]:
     config = session.config
     trials = spec.trials(config.env.train.split)
     attempts = min(len(trials), config.collect.episodes_per_task * ATTEMPTS_PER_SUCCESS)
-    random = generator(config.runner.seed, "demonstrations", spec.tasks[task])
-    picks = random.choice(len(trials), size=attempts, replace=False)
+    rng = generator(config.runner.seed, "demonstrations", spec.tasks[task])
+    picks = rng.choice(len(trials), size=attempts, replace=False)
     return [Episode(task, trials[int(pick)]) for pick in picks]
 
 

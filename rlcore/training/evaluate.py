@@ -65,7 +65,8 @@ def evaluate(
         HookError: a hook of a plugin failed; the evaluation is complete and stored.
     """
     assembly = session.assembly.for_evaluation(side)
-    config, spec = assembly.config, assembly.env_specs["eval"]
+    config = assembly.config
+    spec = assembly.env_specs["eval"]
     columns = evaluation_columns(spec, config.env.eval)
     video = config.env.eval.video_cfg
     with (
@@ -104,10 +105,11 @@ def evaluate(
         metrics=metrics,
     )
     session.trackers.log(metrics, step=update)
-    rate, said = success_rate([*success_by_start(results).values()]), caveat(assembly)
+    rate = success_rate([*success_by_start(results).values()])
+    remark = caveat(assembly)
     session.progress.line(
         f"success {label}: {rate.rate:.3f} [{rate.lo:.3f}, {rate.hi:.3f}] over {rate.n} episodes"
-        + (f"; {said}" if said else "")
+        + (f"; {remark}" if remark else "")
     )
     session.hooks.check()
     return results
@@ -117,26 +119,26 @@ def evaluate_to_choose(session: Session, label: str, update: int, policy: str = 
     """Evaluate the current weights during training and return the mean success.
 
     The episodes begin from the validation starts of `env.validation` if the run has them,
-    otherwise from those of `env.eval`.
+    else from those of `env.eval`.
 
     Raises:
         HookError: as :func:`evaluate`.
     """
     side = VALIDATION if VALIDATION in session.assembly.further_configs else "eval"
     label = label if side == "eval" else f"{side}/{label}"
-    return fmean(one.success for one in evaluate(session, label, update, side, policy))
+    return fmean(row.success for row in evaluate(session, label, update, side, policy))
 
 
 def table(session: Session, results: list[EpisodeResult], title: str) -> str:
     """Return the success table as text: tasks, groups of tasks, averages and all episodes."""
     spec = session.assembly.env_specs["eval"]
-    said = "; ".join(filter(None, [title, caveat(session.assembly)]))
-    return plain_table(success_rows(results, spec.task_groups), said)
+    heading = "; ".join(filter(None, [title, caveat(session.assembly)]))
+    return plain_table(success_rows(results, spec.task_groups), heading)
 
 
 def conclude(
     session: Session,
-    seen: Mapping[str, list[EpisodeResult]],
+    evaluations: Mapping[str, list[EpisodeResult]],
     *,
     stopped: str = "",
     best: str | None = None,
@@ -158,7 +160,7 @@ def conclude(
     with damaged_on(session.folder.metrics):
         metrics = read_metrics(session.folder.metrics)
     summary = build_summary(
-        seen,
+        evaluations,
         groups=session.assembly.env_specs["eval"].task_groups,
         seed=session.config.runner.seed,
         seconds=session.clock.seconds,
@@ -170,12 +172,16 @@ def conclude(
         best=best,
         control=control,
     )
-    for line in _unpaired(session, seen):
+    for line in _unpaired(session, evaluations):
         session.progress.line(line)
     session.folder.require_lock()
     write_summary(session.folder.summary, summary)
     session.progress.line(
-        table(session, seen["after"], "success after" if seen.keys() > {"after"} else "success")
+        table(
+            session,
+            evaluations["after"],
+            "success after" if evaluations.keys() > {"after"} else "success",
+        )
     )
     session.hooks.call("rlcore_after_run", run=session.run, summary=summary)
     session.progress.line(f"run folder: {session.folder.path}")
@@ -183,15 +189,15 @@ def conclude(
     return summary
 
 
-def _unpaired(session: Session, seen: Mapping[str, list[EpisodeResult]]) -> Iterator[str]:
+def _unpaired(session: Session, evaluations: Mapping[str, list[EpisodeResult]]) -> Iterator[str]:
     """Yield a sentence for each evaluation that can't be paired with the one before training.
 
     The protocols may differ within one run, e.g. if it was resumed with another version of the
     simulator.
     """
-    for label, results in seen.items():
+    for label, results in evaluations.items():
         before = "forgetting/before" if label.startswith("forgetting/") else "before"
-        if before in seen and not comparable(seen[before], results):
+        if before in evaluations and not comparable(evaluations[before], results):
             notes = [
                 read_note(session.folder.evaluations / f"{name}.parquet").get("protocol", {})
                 for name in (before, label)

@@ -17,14 +17,17 @@ from rlcore.runs.state import STATE
 from rlcore.runs.tables import EpisodeResult, write_results
 from rlcore.training.session import Session, protocol
 
-EPISODES, PROTOCOL = "evaluation.parquet", "evaluation.json"
+EPISODES = "evaluation.parquet"
+PROTOCOL = "evaluation.json"
 
 
 def keep(session: Session, step: int, results: Sequence[EpisodeResult]) -> None:
     """Store an evaluation with the checkpoint of a step; warn if the checkpoint is missing."""
     folder = session.folder.checkpoint(step)
     if not (folder / STATE).is_file():
-        session.progress.line(f"warning: {folder} is gone, so its evaluation can't be kept in it")
+        session.progress.line(
+            f"warning: {folder} does not exist, so its evaluation is not stored there"
+        )
         return
     write_results(folder / EPISODES, results)
     facts = {**rules_of(session), "versions": versions_of(session)}
@@ -50,6 +53,6 @@ def versions_of(session: Session) -> dict[str, str]:
     See :func:`rlcore.runs.manifest.versions`.
     """
     return versions(
-        [one for one in session.interpreters if one.side == "eval"],
+        [python for python in session.interpreters if python.side == "eval"],
         {"eval": session.assembly.env_specs["eval"]},
     )

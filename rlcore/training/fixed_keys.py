@@ -49,8 +49,8 @@ def check_fixed_keys(
         if key.fixed == "weights" and _is_read(config, key) and not _moved(previous):
             raise ConfigError(
                 f"{key.path} can't be changed to {format_value(key.value)}: {run} began with "
-                f"{format_value(previous)} and goes on from {at.path.name}",
-                hint=f"leave it out; a new run can begin with what this one has learned: "
+                f"{format_value(previous)} and resumes from {at.path.name}",
+                hint=f"leave it out; a new run can start from the weights of this one: "
                 f"actor.model.model_path={at.policy_path}",
             )
     model = config.actor.model
@@ -58,7 +58,7 @@ def check_fixed_keys(
     began_random = model.model_path is None and not config.sft.enabled
     for key, previous in changed:
         if key.fixed == "start" and not config.sft.control:
-            warn(f"{key.path} does nothing any more: the run goes on from {at.path.name}")
+            warn(f"{key.path} has no effect: the run resumes from {at.path.name}")
         if key.fixed == "initial" and began_random and runner.val_before_train:
             warn(
                 f"{key.path} has no effect on the initial weights, which were drawn with "
@@ -108,8 +108,8 @@ def _check_precision(at: Checkpoint, config: RunConfig, tensors: Iterable[str]) 
 
 
 def _check_reference(at: Checkpoint, facts: Facts, tensors: Iterable[str]) -> None:
-    wanted = facts.needs is not None and facts.needs.reference_logprobs
-    if wanted and not any(name.startswith(REFERENCE) for name in tensors):
+    needs_reference = facts.needs is not None and facts.needs.reference_logprobs
+    if needs_reference and not any(name.startswith(REFERENCE) for name in tensors):
         raise CheckpointError(
             f"{at.path} was written without reference weights, which algorithm="
             f"{facts.config.algorithm.name} needs, set as it is",

@@ -65,7 +65,8 @@ def gather(
     Raises:
         WorkerError: episodes were lost or played twice.
     """
-    envs, rollouts = group.ranks("env"), group.ranks("rollout")
+    envs = group.ranks("env")
+    rollouts = group.ranks("rollout")
     stages = range(assembly.config.rollout.pipeline_stage_num)
     blocks = parts_of_stage(envs, len(stages), rollouts)
     # all ranks receive in this fixed order, which excludes deadlocks
@@ -75,25 +76,27 @@ def gather(
         for stage in stages
         for part in range(blocks)
     ]
-    answered: list[list[Route]] = [[] for _ in range(rollouts)]
-    for one in routes:
-        rank = rollout_rank_of(one.env_rank, one.stage, envs, rollouts, part=one.part, parts=blocks)
-        answered[rank].append(one)
+    routes_by_rank: list[list[Route]] = [[] for _ in range(rollouts)]
+    for route in routes:
+        rank = rollout_rank_of(
+            route.env_rank, route.stage, envs, rollouts, part=route.part, parts=blocks
+        )
+        routes_by_rank[rank].append(route)
     config = assembly.config
     jobs = [
         RolloutJob(
             order=replace(order, columns=()),
-            routes=tuple(mine),
+            routes=tuple(rank_routes),
             seed=config.runner.seed,
             forward_batch=config.rollout.forward_batch,
             env_timeout=config.cluster.timeouts.env,
             shift=_shift(assembly, order),
         )
-        for mine in answered
+        for rank_routes in routes_by_rank
     ]
-    played = _env_jobs(assembly, order, [one for one in routes if one.part == 0], blocks)
-    reports, summaries = group.converse(played, jobs, on_count)
-    gathered = _joined(reports, summaries)
+    env_jobs = _env_jobs(assembly, order, [route for route in routes if route.part == 0], blocks)
+    reports, summaries = group.converse(env_jobs, jobs, on_count)
+    gathered = _merged(reports, summaries)
     _check_complete(order.columns, gathered.outcomes)
     return gathered
 
@@ -108,7 +111,9 @@ def _shift(assembly: Assembly, order: GatherOrder) -> tuple[float, ...]:
     if not std or order.phase != "train":
         return ()
     channels = assembly.env_specs[order.side].actions
-    return tuple(std * (each.high - each.low) / 2 for each in channels for _ in range(each.size))
+    return tuple(
+        std * (channel.high - channel.low) / 2 for channel in channels for _ in range(channel.size)
+    )
 
 
 def _env_jobs(
@@ -122,28 +127,28 @@ def _env_jobs(
         stages: one route per stage of each env worker.
         blocks: parts into which the rows of a stage are split.
     """
-    hands: defaultdict[int, list[tuple[Column, ...]]] = defaultdict(list)
-    for at, hand in zip(stages, deal(order.columns, len(stages)), strict=True):
-        hands[at.env_rank].append(tuple(hand))
+    columns_by_rank: defaultdict[int, list[tuple[Column, ...]]] = defaultdict(list)
+    for route, share in zip(stages, deal(order.columns, len(stages)), strict=True):
+        columns_by_rank[route.env_rank].append(tuple(share))
     side = assembly.sides[order.side]
     # an evaluation plays each episode once, even if training columns have several
-    full = order.keep and side.config.auto_reset
+    fills_columns = order.keep and side.config.auto_reset
     length = side.config.chunks_per_column(assembly.policy_spec.num_action_chunks)
     needs = assembly.needs
     return [
         InteractJob(
             side=order.side,
             columns=tuple(columns),
-            chunks_per_column=length if full else None,
-            bootstrap=order.keep and needs.values and (needs.bootstrap_values or full),
+            chunks_per_column=length if fills_columns else None,
+            bootstrap=order.keep and needs.values and (needs.bootstrap_values or fills_columns),
             record=order.record,
             parts=blocks,
         )
-        for columns in hands.values()
+        for columns in columns_by_rank.values()
     ]
 
 
-def _joined(reports: Sequence[InteractReport], summaries: Sequence[RolloutResult]) -> Gathered:
+def _merged(reports: Sequence[InteractReport], summaries: Sequence[RolloutResult]) -> Gathered:
     """Merge the reports of the env workers and the results of the rollout workers."""
     seconds: defaultdict[str, float] = defaultdict(float)
     for report in reports:
@@ -159,21 +164,21 @@ def _joined(reports: Sequence[InteractReport], summaries: Sequence[RolloutResult
         env_steps=sum(report.env_steps for report in reports),
         seconds=dict(seconds),
         videos={number: film for report in reports for number, film in report.videos.items()},
-        traces={number: one for summary in summaries for number, one in summary.traces.items()},
+        traces={number: trace for summary in summaries for number, trace in summary.traces.items()},
         incidents=[text for report in reports for text in report.incidents],
-        render_settings=_together([report.render_settings for report in reports]),
+        render_settings=_merged_settings([report.render_settings for report in reports]),
     )
 
 
-def _together(
+def _merged_settings(
     settings: Sequence[Mapping[str, str | int | float | bool]],
 ) -> dict[str, str | int | float | bool]:
     """Merge the render settings of all workers; differing values are joined by commas."""
-    together: dict[str, str | int | float | bool] = {}
-    for name in dict.fromkeys(name for one in settings for name in one):
-        values = list(dict.fromkeys(one[name] for one in settings if name in one))
-        together[name] = values[0] if len(values) == 1 else ", ".join(map(str, values))
-    return together
+    merged: dict[str, str | int | float | bool] = {}
+    for name in dict.fromkeys(name for reported in settings for name in reported):
+        values = list(dict.fromkeys(reported[name] for reported in settings if name in reported))
+        merged[name] = values[0] if len(values) == 1 else ", ".join(map(str, values))
+    return merged
 
 
 def _check_complete(columns: Sequence[Column], outcomes: Sequence[EpisodeOutcome]) -> None:
@@ -182,10 +187,10 @@ def _check_complete(columns: Sequence[Column], outcomes: Sequence[EpisodeOutcome
     Raises:
         WorkerError: an episode is missing or was played twice.
     """
-    played = Counter(outcome.episode for outcome in outcomes)
-    twice = [episode for episode, count in played.items() if count > 1]
-    asked = {column.episodes[0] for column in columns}
-    lost = asked - set(played)
+    counts = Counter(outcome.episode for outcome in outcomes)
+    twice = [episode for episode, count in counts.items() if count > 1]
+    expected = {column.episodes[0] for column in columns}
+    lost = expected - set(counts)
     if twice or lost:
         raise WorkerError(
             f"{len(lost)} episodes were not played and {len(twice)} more than once, "

@@ -65,11 +65,11 @@ def check_limits(
     """
     env_steps = at.state["totals"]["env_steps"]
     limits = list(_limits(config.runner, at.step, env_steps))
-    for key, limit, count, what in limits:
+    for key, limit, count, unit in limits:
         # the last update may exceed an unchanged max_steps, since an update is never cut short
         if count > limit and not (key == "max_steps" and limit == find(so_far, f"runner.{key}")):
             raise ConfigError(
-                f"runner.{key}={limit} is below what {folder.path} has done: {count} {what}",
+                f"runner.{key}={limit} is below what {folder.path} has done: {count} {unit}",
                 hint=f"runner.{key}={count} or more; an earlier state: rlcore resume "
                 f"{folder.checkpoints}/step_NNNNNN",
             )
@@ -83,9 +83,9 @@ def check_limits(
             hint=f"to train it further anyway: rlcore resume {at.path}",
         )
     if not goes_on(config.runner, at.step, env_steps):
-        key, limit, count, what = next(row for row in limits if row[2] >= row[1])
+        key, limit, count, unit = next(row for row in limits if row[2] >= row[1])
         raise ConfigError(
-            f"{folder.path} is finished: {count} of {limit} {what} are done",
+            f"{folder.path} is finished: {count} of {limit} {unit} are done",
             hint=f"rlcore resume {folder.path} runner.{key}={count * 2}",
         )
 

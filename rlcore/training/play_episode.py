@@ -1,4 +1,4 @@
-"""Play episodes of a run again, with the same random numbers, and record what was exchanged."""
+"""Play episodes of a run again, with the same random numbers, and record them step by step."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def play_episode(
     Raises:
         UserError: a worker failed.
     """
-    (played,) = play_episodes(assembly, [episode], checkpoint, phase=phase)
-    return played
+    (result,) = play_episodes(assembly, [episode], checkpoint, phase=phase)
+    return result
 
 
 def play_named_episode(

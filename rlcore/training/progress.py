@@ -63,7 +63,8 @@ class Clock:
     @contextmanager
     def measure(self, phase: str) -> Iterator[Stopwatch]:
         """Add the block's time to that of `phase`, also if the block raises."""
-        watch, begin = Stopwatch(), time.perf_counter()
+        watch = Stopwatch()
+        begin = time.perf_counter()
         try:
             yield watch
         finally:
@@ -89,7 +90,7 @@ class Phase:
         total: int | None,
         bars: Bars,
         task: TaskID,
-        say: Callable[[Phase], None],
+        print_line: Callable[[Phase], None],
     ) -> None:
         self.total = total
         self.done = 0
@@ -97,8 +98,8 @@ class Phase:
         self._successes: int | None = None
         self._bars = bars
         self._task = task
-        self._say = say
-        self._said = time.monotonic()
+        self._print = print_line
+        self._last_printed = time.monotonic()
 
     def advance(self, count: int = 1) -> None:
         """Count `count` more units as done."""
@@ -125,9 +126,9 @@ class Phase:
         self._successes = successes if successes is not None else self._successes
         self.note_text = note if note is not None else self.note_text
         self._bars.update(self._task, completed=self.done, status=self.status)
-        if self._bars.disable and time.monotonic() - self._said >= QUIET_SECONDS:
-            self._said = time.monotonic()
-            self._say(self)
+        if self._bars.disable and time.monotonic() - self._last_printed >= QUIET_SECONDS:
+            self._last_printed = time.monotonic()
+            self._print(self)
 
     @property
     def status(self) -> str:
@@ -138,7 +139,7 @@ class Phase:
         return ", ".join([*parts, self.note_text] if self.note_text else parts)
 
 
-class _Stand(ProgressColumn):
+class _StatusColumn(ProgressColumn):
     """Column `4 of 8, 12 s, left 10 s, success 0.50`.
 
     A narrow terminal cuts the end, so the least important part comes last.
@@ -173,7 +174,7 @@ class Progress:
         self._bars = Bars(
             TextColumn("{task.description}", markup=False),
             BarColumn(BAR_WIDTH),
-            _Stand(Column(no_wrap=True)),
+            _StatusColumn(Column(no_wrap=True)),
             console=self._console,
             transient=True,
             disable=not (self._console.is_terminal or notebook) or self._console.is_dumb_terminal,
@@ -198,18 +199,18 @@ class Progress:
         task = self._bars.add_task(name, total=total, status="")
         begin = time.perf_counter()
 
-        def say(phase: Phase, state: str = "running") -> None:
+        def print_result(phase: Phase, state: str = "running") -> None:
             self.line(self._result(name, phase, state, time.perf_counter() - begin))
 
-        phase = Phase(total, self._bars, task, say)
-        ended = "stopped"
+        phase = Phase(total, self._bars, task, print_result)
+        outcome = "stopped"
         try:
             yield phase
-            ended = ""
+            outcome = ""
         finally:
             self._bars.remove_task(task)
-            if ended or not quiet:
-                say(phase, ended)
+            if outcome or not quiet:
+                print_result(phase, outcome)
 
     def line(self, text: str) -> None:
         """Print a permanent line above the bars."""
@@ -238,16 +239,19 @@ class Progress:
         skipped = metrics.get(SKIPPED_STEPS, 0.0)
         if skipped:
             parts.append(f"skipped {skipped:.0f}/{skipped + metrics[STEPS]:.0f} steps")
-        spent = sum(metrics[key] for key in UPDATE_SECONDS if key in metrics)
-        parts += [format_duration(spent)] if self._verbose else []
-        used = {name: metrics[key] for name, key in SHARES.items() if key in metrics}
-        if self._verbose and (whole := sum(used.values())) > 0:
-            parts += [f"{name} {seconds / whole:.0%}" for name, seconds in used.items()]
+        update_seconds = sum(metrics[key] for key in UPDATE_SECONDS if key in metrics)
+        parts += [format_duration(update_seconds)] if self._verbose else []
+        seconds_by_share = {name: metrics[key] for name, key in SHARES.items() if key in metrics}
+        if self._verbose and (total_seconds := sum(seconds_by_share.values())) > 0:
+            parts += [
+                f"{name} {seconds / total_seconds:.0%}"
+                for name, seconds in seconds_by_share.items()
+            ]
         parts.append(self._elapsed())
         if total > 0:
-            parts.append(f"left {format_duration((total - update) * spent + evaluating)}")
-        of = f"/{total}" if total > 0 else ""
-        self.line(f"update {update}{of}: {', '.join(parts)}")
+            parts.append(f"left {format_duration((total - update) * update_seconds + evaluating)}")
+        of_total = f"/{total}" if total > 0 else ""
+        self.line(f"update {update}{of_total}: {', '.join(parts)}")
 
     def _elapsed(self) -> str:
         return f"elapsed {format_duration(time.perf_counter() - self._begin)}"

@@ -84,17 +84,17 @@ def find(assembly: Assembly, holds: ExitStack) -> Saved | None:
     folder = _folder_of(config)
     if folder is None:
         return None
-    so_far = read_mapping(folder.config)
-    trained = schema_tree.find(so_far, "runner.only_eval") is not True
+    previous = read_mapping(folder.config)
+    trained = schema_tree.find(previous, "runner.only_eval") is not True
     if config.runner.resume_dir is None and not trained:
         return None
     note = holds.enter_context(folder.locked(config.runner.logger.require_lock))
     saved = replace(_saved(Path(config.runner.resume_dir or folder.path)), note=note)
     if saved.checkpoint is not None:
         check_state(saved.checkpoint, config.runner.seed)
-        check_limits(config, saved.folder, so_far, saved.checkpoint, named=saved.named)
+        check_limits(config, saved.folder, previous, saved.checkpoint, named=saved.named)
         facts = _with_policy(assembly, saved.checkpoint.policy_path)
-        check_fixed_keys(config, so_far, saved.folder.path, saved.checkpoint, facts)
+        check_fixed_keys(config, previous, saved.folder.path, saved.checkpoint, facts)
         # An evaluation that has changed is repeated, so only an unchanged one must be readable.
         if _changed(saved.folder.before, saved.folder, saved.checkpoint) is None:
             _first_evaluation(saved.folder.before)
@@ -140,13 +140,13 @@ def after_failure(
     """
     if not session.config.runner.auto_resume:
         raise error
-    again = _saved(session.folder.path)
-    smaller = isinstance(error, MicroBatchError)
-    if saved is not None and again.step <= saved.step and not smaller:
+    next_start = _saved(session.folder.path)
+    out_of_memory = isinstance(error, MicroBatchError)
+    if saved is not None and next_start.step <= saved.step and not out_of_memory:
         raise error
-    session.progress.line(f"error: {error.message if smaller else error}")
-    session.progress.line(f"going on from update {again.step} (runner.auto_resume)")
-    return again
+    session.progress.line(f"error: {error.message if out_of_memory else error}")
+    session.progress.line(f"going on from update {next_start.step} (runner.auto_resume)")
+    return next_start
 
 
 def rewind_run_folder(session: Session, saved: Saved) -> None:

@@ -40,7 +40,8 @@ from rlcore.utils.kernels import RecordedKernels, manifest_entry, read_kernels, 
 from rlcore.workers.backend import load_backend, make_group
 from rlcore.workers.group import WorkerGroup
 
-DETERMINISTIC, STOCHASTIC = "deterministic", "stochastic"
+DETERMINISTIC = "deterministic"
+STOCHASTIC = "stochastic"
 
 
 @dataclass
@@ -116,9 +117,9 @@ class Session:
             side: name of the side.
             settings: settings that its simulators reported.
         """
-        known = self.manifest["render_settings"][side]
-        if not known.items() >= settings.items():
-            known |= settings
+        recorded = self.manifest["render_settings"][side]
+        if not recorded.items() >= settings.items():
+            recorded |= settings
             self._write_manifest()
 
     def report_recovered(self, incidents: Sequence[str]) -> None:
@@ -129,33 +130,33 @@ class Session:
         for incident in incidents:
             self.progress.line(f"recovered: {incident}")
         if incidents:
-            self._look_again()
+            self._refresh_versions()
 
-    def _look_again(self) -> None:
+    def _refresh_versions(self) -> None:
         """Look up the simulators' versions again, report changes and update the manifest."""
-        then = earlier_versions(self.folder.manifest)
+        previous = earlier_versions(self.folder.manifest)
         self.interpreters = self.assembly.interpreters()
         self.assembly = self.assembly.with_simulators(self.interpreters)
-        now = _manifest(self.assembly, None, self.interpreters)
-        self.manifest |= {name: now[name] for name in ("versions", "packages", "interpreters")}
-        self.tell_upgraded(then)
+        current = _manifest(self.assembly, None, self.interpreters)
+        self.manifest |= {name: current[name] for name in ("versions", "packages", "interpreters")}
+        self.report_upgrades(previous)
         self._write_manifest()
 
-    def tell_upgraded(self, then: Mapping[str, str]) -> None:
+    def report_upgrades(self, previous: Mapping[str, str]) -> None:
         """Report versions that changed since the run was last started.
 
         Args:
             then: versions at that start, by package; empty for a new run.
         """
-        now = {"python": self.manifest["python"], **self.manifest["versions"]}
-        changed = changes(then, now) if then else []
+        current = {"python": self.manifest["python"], **self.manifest["versions"]}
+        changed = changes(previous, current) if previous else []
         if changed:
             self.progress.line(
-                f"other versions than before: {', '.join(changed)}; episodes may come out "
-                "otherwise from here on"
+                f"package versions changed since the last start: {', '.join(changed)}; results may "
+                "differ"
             )
 
-    def record_batch_invariance(self, before: RecordedKernels | None) -> None:
+    def record_batch_invariance(self, earlier: RecordedKernels | None) -> None:
         """Check the workers' batch invariance, record it with their kernels and print warnings.
 
         Args:
@@ -163,10 +164,10 @@ class Session:
         """
         batch = self.config.rollout.forward_batch
         kernels = self.group.kernels
-        seen = self.group.batch_invariance(batch)
-        self.manifest[KERNELS_KEY] = manifest_entry(kernels, seen)
+        invariance = self.group.batch_invariance(batch)
+        self.manifest[KERNELS_KEY] = manifest_entry(kernels, invariance)
         self._write_manifest()
-        for line in warnings_for(kernels, seen, batch, before):
+        for line in warnings_for(kernels, invariance, batch, earlier):
             self.progress.line(line)
 
     def _write_manifest(self) -> None:
@@ -199,47 +200,50 @@ def open_session(
         UserError: the folder or a tracker can't be used, or a worker can't start. A run that was to
             be resumed is unchanged.
     """
-    registry, config = load_plugins(), assembly.config
+    registry = load_plugins()
+    config = assembly.config
     if not with_policy:
         assembly = replace(assembly, worker_specs=assembly.worker_specs.without_policy())
     assembly = replace(assembly, trained_starts=learned_before(config, folder))
     interpreters = assembly.interpreters()
     assembly = assembly.with_simulators(interpreters)
     earlier = like or folder
-    before = None if earlier is None else read_kernels(earlier.manifest)
-    then = {} if folder is None else earlier_versions(folder.manifest)
+    recorded_kernels = None if earlier is None else read_kernels(earlier.manifest)
+    previous_versions = {} if folder is None else earlier_versions(folder.manifest)
     worker_specs = replace(
-        assembly.worker_specs, resumed_kernels=None if before is None else before.kernels
+        assembly.worker_specs,
+        resumed_kernels=None if recorded_kernels is None else recorded_kernels.kernels,
     )
     runs = Path(config.runner.logger.log_path) if folder is None else folder.path.parent
     load_backend(config.cluster).check_nodes(config, worker_specs, runs)
     manifest = _manifest(assembly, at, interpreters)
-    logger, clock = config.runner.logger, Clock()
-    with contextlib.ExitStack() as own:
-        papers = _run_files(config, registry)
+    logger = config.runner.logger
+    clock = Clock()
+    with contextlib.ExitStack() as stack:
+        run_files = _run_files(config, registry)
         if folder is None:
             folder = RunFolder.create(logger.log_path, logger.experiment_name)
             try:
-                (holds or own).enter_context(folder.locked(logger.require_lock))
+                (holds or stack).enter_context(folder.locked(logger.require_lock))
             except UserError:
                 with contextlib.suppress(OSError):
                     folder.path.rmdir()
                 raise
-            folder.write_config(papers[CONFIG])  # the folder is still empty
-        progress = own.enter_context(Progress(verbose=config.runner.logger.verbose))
-        trackers = own.enter_context(
+            folder.write_config(run_files[CONFIG])  # the folder is still empty
+        progress = stack.enter_context(Progress(verbose=config.runner.logger.verbose))
+        trackers = stack.enter_context(
             open_trackers(logger, folder, registry, config.cluster.timeouts.tracker)
         )
-        group = own.enter_context(make_group(worker_specs))
+        group = stack.enter_context(make_group(worker_specs))
         progress.line(f"run folder: {folder.path}")
         with clock.measure("start"), progress.phase("start workers"):
             group.start()
         manifest["weight_sync"] = group.weight_sync()
-        entered = {**papers, folder.manifest.name: manifest_text(manifest)}
+        attempt_files = {**run_files, folder.manifest.name: manifest_text(manifest)}
         session = Session(
             assembly,
             folder,
-            attempts.enter(folder.path, entered),
+            attempts.enter(folder.path, attempt_files),
             group,
             trackers,
             progress,
@@ -248,14 +252,14 @@ def open_session(
             manifest,
             interpreters,
         )
-        own.enter_context(attempts.ending(session.attempt))
-        session.record_batch_invariance(before)
-        session.tell_upgraded(then)
+        stack.enter_context(attempts.ending(session.attempt))
+        session.record_batch_invariance(recorded_kernels)
+        session.report_upgrades(previous_versions)
         yield session
 
 
 def caveat(assembly: Assembly, side: str = "eval") -> str:
-    """Return the caveat about results measured on a side; empty if there is none.
+    """Return the caveat about results measured on a side, or "".
 
     It consists of the env's own caveat and, where they apply, the kind of starts that are evaluated
     (unless they are held-out ones) and how the algorithm's decisions start from noise.
@@ -264,28 +268,28 @@ def caveat(assembly: Assembly, side: str = "eval") -> str:
         assembly: the parts of the run.
         side: name of the side.
     """
-    said = [assembly.env_specs[side].caveat]
+    clauses = [assembly.env_specs[side].caveat]
     if side == "eval":
-        words = starts_in_words(assembly.config, assembly.env_specs, assembly.trained_starts)
-        said.append(f"evaluated on {words}" if words != HELD_OUT else "")
+        starts = starts_in_words(assembly.config, assembly.env_specs, assembly.trained_starts)
+        clauses.append(f"evaluated on {starts}" if starts != HELD_OUT else "")
     name = assembly.config.algorithm.name
     if name and algorithm_needs(assembly.config, load_plugins()).noise:
-        said.append(
+        clauses.append(
             f"decisions start from keyed normal noise before {name} "
             "has learned, afterwards from the noise it decides, without exploration"
         )
-    return "; ".join(filter(None, said))
+    return "; ".join(filter(None, clauses))
 
 
 def _run_files(config: RunConfig, registry: Registry) -> dict[str, str]:
-    """Return the texts of the run's configuration and of its recipe today, by file name."""
-    papers = {CONFIG: to_yaml(config)}
+    """Return the texts of the run's configuration and of its current recipe, by file name."""
+    texts = {CONFIG: to_yaml(config)}
     # a recipe may no longer compose where a run is evaluated on another machine; then skip it
     with contextlib.suppress(UserError):
         recipe = recipe_of(config, registry)
         if recipe is not None:
-            papers[RECIPE] = to_yaml(recipe)
-    return papers
+            texts[RECIPE] = to_yaml(recipe)
+    return texts
 
 
 def _manifest(
@@ -305,7 +309,7 @@ def _manifest(
         protocol=protocol(assembly),
         specs=specs,
         code=code(interpreters, assembly.active_specs),
-        caveats={side: said for side in specs if (said := caveat(assembly, side))},
+        caveats={side: text for side in specs if (text := caveat(assembly, side))},
         evaluated_on=starts_in_words(assembly.config, specs, assembly.trained_starts),
         went_on_from=at,
         interpreters=interpreters,
@@ -314,7 +318,8 @@ def _manifest(
 
 def protocol(assembly: Assembly) -> EvaluationProtocol:
     """Return the fixed protocol of this run's evaluations."""
-    spec, config = assembly.env_specs["eval"], assembly.config
+    spec = assembly.env_specs["eval"]
+    config = assembly.config
     trials: dict[str, list[int]] = {task: [] for task in spec.tasks}
     for column in evaluation_columns(spec, config.env.eval):
         trials[spec.tasks[column.episodes[0].task]].append(column.episodes[0].trial)

@@ -30,7 +30,7 @@ def state(session: Session) -> dict[str, Any]:
     """Return the session's state for a checkpoint; :func:`restore_state` restores it."""
     session.trackers.sync()
     folder = session.folder
-    relied_on = (folder.metrics, folder.before, folder.forgetting)
+    depends_on = (folder.metrics, folder.before, folder.forgetting)
     return {
         "seed": session.config.runner.seed,
         "totals": vars(session.totals),
@@ -38,7 +38,7 @@ def state(session: Session) -> dict[str, Any]:
         "seconds": session.clock.seconds,
         "best": session.best,
         "successes": session.successes,  # since the best checkpoint was last chosen
-        DEPENDS_ON: dict(_extent(folder, path) for path in relied_on if path.is_file()),
+        DEPENDS_ON: dict(_extent(folder, path) for path in depends_on if path.is_file()),
     }
 
 
@@ -125,13 +125,13 @@ def _check_log(at: Checkpoint) -> None:
     fault = extents(at)[METRICS].fault(log)
     if fault is not None:
         raise CheckpointError(
-            f"{log} {fault}: {at.path.name} was written with another, which is lost, changed or of "
-            "another run",
-            hint=_elsewhere(at, log),
+            f"{log} {fault}: {at.path.name} was written with another one, which is "
+            "lost, has changed or belongs to another run",
+            hint=_lost_metrics_hint(at, log),
         )
 
 
-def _elsewhere(at: Checkpoint, log: Path) -> str:
+def _lost_metrics_hint(at: Checkpoint, log: Path) -> str:
     """Return a hint for a checkpoint whose metrics are lost.
 
     It names the latest earlier checkpoint that the metrics file covers, if there is one.
@@ -143,6 +143,6 @@ def _elsewhere(at: Checkpoint, log: Path) -> str:
             if earlier.step < at.step and extents(earlier)[METRICS].fault(log) is None:
                 return f"put it back; or resume from a checkpoint it covers: rlcore resume {path}"
     return (
-        f"put it back; the policy is whole: a new run can begin with it, "
+        f"put it back; the policy is undamaged: a new run can start from it, "
         f"actor.model.model_path={at.policy_path}"
     )

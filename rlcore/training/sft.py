@@ -102,13 +102,13 @@ def train_control(
     best_success = -1.0
     best_part = 0
     for part in range(1, parts + 1):
-        more = {
+        options = {
             "continue_samples": work.samples,
             "until": part / parts,
             "own_successes": own_successes,
         }
         data = config.collect.path or session.folder.demonstrations
-        history = _train(session, "control", "control: more SFT", data, more=more)
+        history = _train(session, "control", "control: more SFT", data, options=options)
         if config.selects_on_validation:
             session.group.sync()
             success = evaluate_to_choose(session, f"control_{part}", update, policy="control")
@@ -136,7 +136,7 @@ def _train(
     title: str,
     data: str | Path,
     total: int | None = None,
-    more: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Run supervised training on all actor ranks with a progress bar; return its history."""
     with session.clock.measure(phase), session.progress.phase(title, total) as bar:
@@ -147,7 +147,7 @@ def _train(
                 losses = [f"{labels[key]} {state[key]:.3f}" for key in labels if key in state]
                 bar.set(int(state["steps"]), note=", ".join(losses))
 
-        history = session.group.supervised(str(data), session.config.sft, show, more)
+        history = session.group.supervised(str(data), session.config.sft, show, options)
         last = {name: history[name][-1][1] for name in ("train_loss", "val_loss") if history[name]}
         show({"steps": history["steps"], "seconds": history["seconds"], **last})
     return history

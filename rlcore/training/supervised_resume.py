@@ -23,18 +23,18 @@ def check_start(assembly: Assembly, folder: RunFolder) -> None:
         UserError: the policy, its history or the data is damaged, or of another run or env.
     """
     config = assembly.config
-    started = folder.sft.is_dir()
-    if started:
+    has_policy = folder.sft.is_dir()
+    if has_policy:
         model = config.actor.model.with_weights_from(folder.sft)
         with_policy(assembly.facts, model, load_plugins())
         check_seal(folder.sft, config.runner.seed)
         check_history(folder.path / "sft.json", folder.metrics)
-    if not started or config.sft.control or assembly.needs.demonstrations:
+    if not has_policy or config.sft.control or assembly.needs.demonstrations:
         spec = assembly.env_specs["train"]
         if config.collect.path is None:
             path = folder.demonstrations
-            form = format_of(path, config.collect.format)
-            form.check_folder(path, spec, config.collect, seed=config.runner.seed)
+            data_format = format_of(path, config.collect.format)
+            data_format.check_folder(path, spec, config.collect, seed=config.runner.seed)
         else:
             path = Path(config.collect.path)
             check_readable(path, spec, config.collect, seed=config.runner.seed)

@@ -65,8 +65,8 @@ def run(assembly: Assembly) -> Summary:
                     return _run_stages(session, saved)
                 except (WorkerError, MicroBatchError) as error:
                     saved = resume.after_failure(session, error, saved)
-                    short = isinstance(error, MicroBatchError)
-            if short:
+                    out_of_memory = isinstance(error, MicroBatchError)
+            if out_of_memory:
                 requested = with_smaller_micro_batches(
                     requested, assembly.placement.world_size("actor")
                 )
@@ -81,22 +81,22 @@ def _run_stages(session: Session, saved: resume.Saved | None) -> Summary:
         return conclude(session, {"after": evaluate(session, "eval")})
     if saved is None or saved.checkpoint is None:
         checkpoint_trial.try_policy(session)
-    start = None
+    initial = None
     if config.sft.enabled:
-        start = starting_policy(session)
+        initial = starting_policy(session)
     evaluations: dict[str, list[EpisodeResult]] = {}
-    forgets = FORGETTING in session.assembly.further_configs
+    measures_forgetting = FORGETTING in session.assembly.further_configs
     if config.runner.val_before_train:
-        evaluations["before"] = _before(session, saved, session.folder.before, "eval")
-        if forgets:
+        evaluations["before"] = _evaluate_before(session, saved, session.folder.before, "eval")
+        if measures_forgetting:
             path = session.folder.forgetting
-            evaluations["forgetting/before"] = _before(session, saved, path, FORGETTING)
+            evaluations["forgetting/before"] = _evaluate_before(session, saved, path, FORGETTING)
             session.group.release(FORGETTING)
     updates = reinforce(session, resume.restore(session, saved))
     stopped = session.steering.stopped  # a plugin's stop request after this point has no effect
     evaluations["after"] = evaluate(session, "after", update=updates)
     keep(session, updates, evaluations["after"])
-    if forgets:
+    if measures_forgetting:
         evaluations["forgetting/after"] = evaluate(session, "forgetting/after", updates, FORGETTING)
     best = read_history(session.folder.checkpoints).best if config.runner.keep_best else None
     if best is not None:
@@ -106,13 +106,13 @@ def _run_stages(session: Session, saved: resume.Saved | None) -> Summary:
         session.group.sync()
         evaluations["best"] = evaluate(session, "best", update=updates, policy="best")
     control = None
-    if start is not None and config.sft.control:
-        control_evaluations, control = train_control(session, start, update=updates)
+    if initial is not None and config.sft.control:
+        control_evaluations, control = train_control(session, initial, update=updates)
         evaluations |= control_evaluations
     return conclude(session, evaluations, stopped=stopped, best=best, control=control)
 
 
-def _before(
+def _evaluate_before(
     session: Session, saved: resume.Saved | None, path: Path, side: str
 ) -> list[EpisodeResult]:
     """Return an evaluation before training: the stored one if it can be reused, else a new one."""
@@ -152,7 +152,7 @@ def reinforce(session: Session, done: int = 0) -> int:
     session.hooks.check()
     if stop.requested:
         session.progress.line(
-            f"stopped after update {update}; go on with: rlcore resume {session.folder.path}"
+            f"stopped after update {update}; to continue: rlcore resume {session.folder.path}"
         )
         raise stop.interruption
     if session.steering.stopped:
@@ -181,37 +181,40 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
         session.trackers.log(metrics, step=update)
         if not session.config.selects_on_validation:
             session.successes.append(metrics["env/success_once"])
-        ahead = _evaluating(session, update)
-        session.progress.update_line(update, runner.max_epochs, metrics, ahead)
+        evaluation_seconds = _remaining_evaluation_seconds(session, update)
+        session.progress.update_line(update, runner.max_epochs, metrics, evaluation_seconds)
         for warning in sorted({*session.group.remarks()} - session.warned):
             session.warned.add(warning)
             session.progress.line(f"warning: {warning}")
         if ending():
             return update
-        last = update == runner.max_epochs or bool(session.steering.stopped)
+        is_last = update == runner.max_epochs or bool(session.steering.stopped)
         due = runner.val_check_interval > 0 and update % runner.val_check_interval == 0
-        if due and (session.config.selects_on_validation or not last):
+        if due and (session.config.selects_on_validation or not is_last):
             with contextlib.suppress(HookError):  # reinforce raises it after the checkpoint
                 success = evaluate_to_choose(session, f"step_{update:06d}", update)
                 if session.config.selects_on_validation:
                     session.successes.append(success)
-        if session.due and not last:
+        if session.due and not is_last:
             write_checkpoint(session, update)
         if ending():
             return update
     return update
 
 
-def _evaluating(session: Session, update: int) -> float:
+def _remaining_evaluation_seconds(session: Session, update: int) -> float:
     """Estimate the seconds that the evaluations after an update will take until the end of the run.
 
     The estimate is their number times the mean duration of the evaluations so far; 0 without any.
     """
-    runner, seconds = session.config.runner, session.clock.seconds
-    made = [spent for phase, spent in seconds.items() if phase.startswith("eval_")]
-    last, every = runner.max_epochs - 1, runner.val_check_interval
-    between = last // every - (update - 1) // every if every > 0 else 0
-    return (max(between, 0) + 1) * fmean(made) if made else 0.0
+    runner = session.config.runner
+    durations = [
+        seconds for phase, seconds in session.clock.seconds.items() if phase.startswith("eval_")
+    ]
+    last = runner.max_epochs - 1
+    interval = runner.val_check_interval
+    between = last // interval - (update - 1) // interval if interval > 0 else 0
+    return (max(between, 0) + 1) * fmean(durations) if durations else 0.0
 
 
 def rollout(
@@ -219,19 +222,19 @@ def rollout(
 ) -> dict[str, float]:
     """Gather the episodes of one update and return their metrics.
 
-    The trajectory stays in the rollout workers.
+    The rollout workers hold the trajectory until the update.
 
     Args:
         stopped: returns whether the run was asked to stop; the batch may then be incomplete.
     """
-    with session.clock.measure("rollout") as took:
+    with session.clock.measure("rollout") as rollout_time:
         gathered, fill = gather_batch(session, update, stopped)
     session.note_rendering("train", gathered.render_settings)
     session.report_recovered(gathered.incidents)
     session.totals.env_steps += gathered.env_steps
     session.totals.episodes += sum(outcome.finished for outcome in gathered.outcomes)
     metrics = env_metrics(gathered.outcomes, prefix="env") | fill
-    metrics |= _times(gathered, took.seconds)
+    metrics |= _times(gathered, rollout_time.seconds)
     session.hooks.call(
         "rlcore_after_rollout",
         run=session.run,
@@ -248,19 +251,19 @@ def update_policy(session: Session, update: int) -> dict[str, float]:
     The trajectory moves from the rollout workers to the actors, the actors update the policy, and
     the new weights are synced to the rollout workers. `time/sync` is the time of both transfers.
     """
-    with session.clock.measure("sync") as transfer:
+    with session.clock.measure("sync") as handover_time:
         if session.config.env.train.enable_offload or session.config.env.eval.enable_offload:
             session.group.suspend_envs()
         session.group.hand_over()
     with (
-        session.clock.measure("update") as took,
+        session.clock.measure("update") as update_time,
         session.progress.phase(f"update {update + 1}", quiet=True),
     ):
         metrics = session.group.update(update, session.steering.lr_factors)
-    with session.clock.measure("sync") as publication:
+    with session.clock.measure("sync") as sync_time:
         session.group.sync()
-    metrics["time/update"] = took.seconds
-    metrics["time/sync"] = transfer.seconds + publication.seconds
+    metrics["time/update"] = update_time.seconds
+    metrics["time/sync"] = handover_time.seconds + sync_time.seconds
     session.update = update + 1
     session.hooks.call("rlcore_after_update", run=session.run, metrics=metrics)
     return metrics

@@ -54,7 +54,7 @@ def check_untrained(config: RunConfig, folder: RunFolder) -> None:
 def learned_before(config: RunConfig, folder: RunFolder | None) -> tuple[Learned, ...]:
     """Return what earlier attempts of a run trained the session's policy on.
 
-    Empty unless `env.eval.allow_training_trials`: otherwise an evaluation on such starts is
+    Empty unless `env.eval.allow_training_trials`, without which an evaluation on such starts is
     refused.
 
     Args:
@@ -85,20 +85,22 @@ def _history(
     Attempts whose configuration names no known split are skipped.
     """
     for file in (*attempts.read_from_attempts(folder.path, CONFIG), folder.config):
-        then = schema_tree.find(read_mapping(file), "env.train")
-        if not isinstance(then, dict) or then.get("split") not in SPLITS:
+        earlier = schema_tree.find(read_mapping(file), "env.train")
+        if not isinstance(earlier, dict) or earlier.get("split") not in SPLITS:
             continue
-        spec = env_spec(registry, "env.train", _as_then(config.env.train, then))
-        tasks = tuple(then.get("tasks") or spec.tasks)
-        yield file, then["split"], Learned(spec.name, tasks, spec.trials(then["split"]))
+        spec = env_spec(registry, "env.train", _with_earlier_values(config.env.train, earlier))
+        tasks = tuple(earlier.get("tasks") or spec.tasks)
+        yield file, earlier["split"], Learned(spec.name, tasks, spec.trials(earlier["split"]))
 
 
-def _as_then(now: EnvConfig, then: Mapping[str, Any]) -> EnvConfig:
+def _with_earlier_values(current: EnvConfig, earlier: Mapping[str, Any]) -> EnvConfig:
     """Return the current training settings with the scalar values of an earlier attempt.
 
     All tasks are selected. The attempt's file of sentences may no longer exist, and starts don't
-    depend on it, so the current one stays.
+    depend on it, so the current one is used.
     """
-    names = [field.name for field in fields(now)]
-    known = {name: then[name] for name in names if isinstance(then.get(name, now), PLAIN)}
-    return replace(now, **known | {"tasks": None, "sentences": now.sentences})
+    names = [field.name for field in fields(current)]
+    scalars = {
+        name: earlier[name] for name in names if isinstance(earlier.get(name, current), PLAIN)
+    }
+    return replace(current, **scalars | {"tasks": None, "sentences": current.sentences})

@@ -1,5 +1,4 @@
-"""Repeat an evaluation that is stored with a checkpoint or was made by `rlcore eval`, and compare
-it episode by episode."""
+"""Repeat a stored evaluation, of a checkpoint or of `rlcore eval`, and compare each episode."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from rlcore.training.evaluate import conclude, evaluate
 from rlcore.training.evaluation_record import EPISODES, PROTOCOL, rules_of, versions_of
 from rlcore.training.session import open_session, protocol
 
-MADE = "eval.parquet"
+EVAL_EPISODES = "eval.parquet"
 """File of the episodes of `rlcore eval`, in the folder of evaluations."""
 
 
@@ -45,8 +44,8 @@ class StoredEvaluation:
     run: RunFolder
 
 
-def run(assembly: Assembly, named: Path) -> list[EpisodeResult]:
-    """`rlcore eval RUN --verify`: repeat a stored evaluation under the same protocol.
+def run(assembly: Assembly, path: Path) -> list[EpisodeResult]:
+    """Run `rlcore eval RUN --verify`: repeat a stored evaluation under the same protocol.
 
     Args:
         named: folder of a run, or of one of its checkpoints.
@@ -58,38 +57,39 @@ def run(assembly: Assembly, named: Path) -> list[EpisodeResult]:
         CheckpointError: no evaluation is stored there, or its files are damaged or incomplete.
         VerificationError: the protocol, seed or render settings differ, or results of episodes do.
     """
-    stored = of_evaluation(named)
+    stored = of_evaluation(path)
     if stored is None:
         policy = assembly.config.actor.model.model_path
         assert policy is not None  # as `rlcore eval RUN` set it
         stored = _of_checkpoint(Path(policy).parent)
-    before = read_results(stored.file)
+    rows = read_results(stored.file)
     with open_session(assembly, like=stored.run) as session:
-        now = json.loads(json.dumps(rules_of(session)))
+        current = json.loads(json.dumps(rules_of(session)))
         for key, value in stored.rules.items():
-            if now[key] != value:
+            if current[key] != value:
                 raise VerificationError(
-                    f"{key} differs from what {stored.protocol_file} holds, there and here: "
-                    f"{describe_difference({key: value}, {key: now[key]})}",
+                    f"{key} differs from {stored.protocol_file}, stored and current: "
+                    f"{describe_difference({key: value}, {key: current[key]})}",
                     hint="verify without overrides, on a machine that renders the same",
                 )
-        _require_all(stored.file, before, protocol(session.assembly).trials)
+        _require_all(stored.file, rows, protocol(session.assembly).trials)
         results = evaluate(session, "verify")
         conclude(session, {"after": results})
-        _compare(before, results, stored.versions, versions_of(session))
-        session.progress.line(f"verified: all {len(before)} episodes came out as before")
+        _compare(rows, results, stored.versions, versions_of(session))
+        session.progress.line(f"verified: all {len(rows)} episodes came out as before")
     return results
 
 
-def of_evaluation(named: Path) -> StoredEvaluation | None:
-    """Return the evaluation that `rlcore eval` made in a folder; None for a run with checkpoints,
-    or a folder without such an evaluation.
+def of_evaluation(path: Path) -> StoredEvaluation | None:
+    """Return the evaluation that `rlcore eval` made in a folder.
+
+    None for a run with checkpoints, or a folder without such an evaluation.
 
     Raises:
         CheckpointError: its manifest is damaged.
     """
-    run = RunFolder.containing(named)
-    file = run.evaluations / MADE
+    run = RunFolder.containing(path)
+    file = run.evaluations / EVAL_EPISODES
     if run.checkpoints.exists() or not file.is_file():
         return None
     manifest = read_mapping(run.manifest)
@@ -108,32 +108,35 @@ def _require_all(
         stored: episodes in that file.
         trials: trials of the protocol, by task.
     """
-    played = Counter((row.task, row.trial) for row in stored)
-    asked = Counter((task, trial) for task, numbers in trials.items() for trial in numbers)
-    if played != asked:
-        task, trial = min((played - asked) + (asked - played))
+    counts = Counter((row.task, row.trial) for row in stored)
+    expected = Counter((task, trial) for task, numbers in trials.items() for trial in numbers)
+    if counts != expected:
+        task, trial = min((counts - expected) + (expected - counts))
         raise damaged_error(
             path,
-            f"it holds {len(stored)} episodes where its protocol has {asked.total()}: {task} trial "
-            f"{trial} is there {played[task, trial]} times instead of {asked[task, trial]}",
+            f"it holds {len(stored)} episodes where its protocol has {expected.total()}: {task} "
+            f"trial {trial} occurs {counts[task, trial]} times instead of {expected[task, trial]}",
         )
 
 
 def _compare(
     stored: Sequence[EpisodeResult],
     results: Sequence[EpisodeResult],
-    then: Mapping[str, str],
-    now: Mapping[str, str],
+    earlier_versions: Mapping[str, str],
+    current_versions: Mapping[str, str],
 ) -> None:
-    before = {_address(row): row for row in stored}
-    other = [row for row in results if row != before[_address(row)]]
-    if not other:
+    stored_rows = {_address(row): row for row in stored}
+    differing = [row for row in results if row != stored_rows[_address(row)]]
+    if not differing:
         return
-    flips = sum(row.success != before[_address(row)].success for row in other)
-    changed = ", ".join(changes(then, now)) or "none; another CPU, driver or server?"
+    flips = sum(row.success != stored_rows[_address(row)].success for row in differing)
+    changed = (
+        ", ".join(changes(earlier_versions, current_versions))
+        or "none; another CPU, driver or server?"
+    )
     raise VerificationError(
-        f"{len(other)} of {len(stored)} episodes came out differently, in {flips} of them success "
-        f"changed, e.g. {other[0].task} trial {other[0].trial}",
+        f"{len(differing)} of {len(stored)} episodes came out differently, in {flips} of them "
+        f"success changed, e.g. {differing[0].task} trial {differing[0].trial}",
         hint=f"versions that changed: {changed}",
     )
 
@@ -146,8 +149,8 @@ def _of_checkpoint(folder: Path) -> StoredEvaluation:
     protocol_file = folder / PROTOCOL
     if not protocol_file.is_file():
         raise CheckpointError(
-            f"no evaluation was kept with {folder}",
-            hint="a finished run keeps one with its last checkpoint; rlcore eval makes a new one",
+            f"no evaluation is stored with {folder}",
+            hint="a finished run stores one with its last checkpoint; rlcore eval makes a new one",
         )
     facts = read_mapping(protocol_file)
     versions = facts.get("versions")

@@ -170,7 +170,7 @@ def test_a_signal_makes_a_checkpoint(
     assert 1 <= step < 1000
     said = capsys.readouterr().out
     assert f"{number.name}: stopping" in said
-    assert f"stopped after update {step}; go on with: rlcore resume {run}" in said
+    assert f"stopped after update {step}; to continue: rlcore resume {run}" in said
     assert not (run / "summary.json").exists()
     if step < 4:
         go_on(run, "runner.max_epochs=4")
@@ -445,7 +445,7 @@ def test_another_seed_is_refused(log_path: Path):
         (["runner.only_eval=true", "runner.max_epochs=5"],
          r"runner.only_eval must be false .* rlcore eval .*/whole"),
         (["runner.max_epochs=5", "sft.enabled=false"],
-         "sft.enabled can't be changed to false: .*/whole began with true and goes on from step_0"),
+         "sft.enabled can't be changed to false: .*/whole began with true and resumes from step_0"),
         (["runner.max_epochs=5", "actor.model.model_path={run}/checkpoints/step_000004/actor"],
          "actor.model.model_path can't be changed to .*/whole began with null"),
         (["runner.max_epochs=5", "rollout.model.model_path={run}/checkpoints/step_000004/actor"],
@@ -484,7 +484,7 @@ def test_the_folder_of_a_run_is_its_own(whole: Path, word: str, capsys: pytest.C
 @pytest.mark.long
 def test_keys_that_come_too_late_are_announced(log_path: Path, capsys: pytest.CaptureFixture[str]):
     run = start(log_path, "late", "runner.max_epochs=1")
-    with pytest.warns(UserWarning, match="sft.max_steps does nothing any more: .* step_000001"):
+    with pytest.warns(UserWarning, match="sft.max_steps has no effect: .* step_000001"):
         go_on(run, "runner.max_epochs=2", "sft.max_steps=31")
 
 

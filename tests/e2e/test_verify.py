@@ -111,7 +111,7 @@ def test_another_protocol_is_not_compared(run: Path, capsys: pytest.CaptureFixtu
 def test_what_can_not_be_verified(run: Path, capsys: pytest.CaptureFixture[str]):
     first = run / "checkpoints" / "step_000001"
     assert main(["eval", str(first), "--verify"]) == CheckpointError.exit_code
-    assert "no evaluation was kept with" in capsys.readouterr().err
+    assert "no evaluation is stored with" in capsys.readouterr().err
     assert main(["eval", "env=toy", "--verify"]) == 2
     assert "which run should be verified?" in capsys.readouterr().err
 

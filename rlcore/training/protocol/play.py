@@ -1,7 +1,6 @@
 """Run `rlcore eval RUN protocol=NAME`: evaluate one policy under all settings of a protocol.
 
-eval/NAME.plan.json    what is evaluated, and by which code: policy, seed, starts and settings of
-                       each row
+eval/NAME.plan.json    the plan: code versions, policy, seed, and starts and settings of each row
 eval/NAME/ROW.parquet  episodes of a row, once it is done
 eval/NAME.json         the table
 
@@ -42,8 +41,9 @@ from rlcore.training.session import Session, caveat, open_session, protocol, sam
 from rlcore.training.trained_on import learned_before
 
 ADAPTERS_CONFIG = "adapter_config.json"
+"""File of peft that describes adapters."""
 BASE_KEY = "base_model_name_or_path"
-"""File and key in which peft names the model that adapters adapt."""
+"""Key in that file for the model that the adapters adapt."""
 
 
 def run(assembly: Assembly, *, protocol: str) -> list[SuccessRow]:
@@ -59,16 +59,16 @@ def run(assembly: Assembly, *, protocol: str) -> list[SuccessRow]:
     """
     spec = protocol_spec(load_plugins(), protocol)
     assembly = replace(assembly, trained_starts=learned_before(assembly.config, None))
-    assembly = _marked(assembly, other_than(spec, protocol, assembly.further_configs))
+    assembly = _with_caveats(assembly, other_than(spec, protocol, assembly.further_configs))
     assembly = assembly.with_simulators(assembly.interpreters())
     plan = json.loads(json.dumps(_plan(assembly)))
-    with contextlib.ExitStack() as holds:
-        folder = _begun(assembly.config, protocol, plan)
+    with contextlib.ExitStack() as stack:
+        folder = _earlier_folder(assembly.config, protocol, plan)
         if folder is not None:
-            holds.enter_context(folder.locked(assembly.config.runner.logger.require_lock))
-        s = holds.enter_context(open_session(assembly, folder=folder))
-        write_text(_plan_file(s.folder, protocol), json.dumps(plan, indent=1) + "\n")
-        results = {row: _play(s, protocol, row) for row in assembly.further_configs}
+            stack.enter_context(folder.locked(assembly.config.runner.logger.require_lock))
+        session = stack.enter_context(open_session(assembly, folder=folder))
+        write_text(_plan_file(session.folder, protocol), json.dumps(plan, indent=1) + "\n")
+        results = {row: _play(session, protocol, row) for row in assembly.further_configs}
         rows = _rows(spec, results)
         table = {
             "protocol": protocol,
@@ -76,25 +76,25 @@ def run(assembly: Assembly, *, protocol: str) -> list[SuccessRow]:
             "published": [asdict(row) for row in spec.published],
             "differs": spec.differs,
         }
-        path = s.folder.evaluations / f"{protocol}.json"
+        path = session.folder.evaluations / f"{protocol}.json"
         write_text(path, json.dumps({**table, **plan}, indent=1) + "\n")
-        said = {row: caveat(assembly.for_evaluation(row)) for row in assembly.further_configs}
-        title = _title(protocol, said)
-        s.progress.line(plain_table(rows, f"success, {title}"))
-        s.progress.line(headline(rows, title, spec))
-        s.progress.line(f"table: {path}")
+        caveats = {row: caveat(assembly.for_evaluation(row)) for row in assembly.further_configs}
+        title = _title(protocol, caveats)
+        session.progress.line(plain_table(rows, f"success, {title}"))
+        session.progress.line(headline(rows, title, spec))
+        session.progress.line(f"table: {path}")
     return rows
 
 
-def _marked(assembly: Assembly, said: Mapping[str, str]) -> Assembly:
+def _with_caveats(assembly: Assembly, caveats: Mapping[str, str]) -> Assembly:
     """Add a caveat to the env specs of some rows.
 
     Args:
         said: caveat by row; it is appended to those that the spec has already.
     """
     specs = dict(assembly.env_specs)
-    for row, more in said.items():
-        specs[row] = replace(specs[row], caveat="; ".join(filter(None, [specs[row].caveat, more])))
+    for row, added in caveats.items():
+        specs[row] = replace(specs[row], caveat="; ".join(filter(None, [specs[row].caveat, added])))
     return replace(assembly, env_specs=specs)
 
 
@@ -105,15 +105,16 @@ def _play(session: Session, name: str, row: str) -> list[EpisodeResult]:
     are played now, and the row's simulators are closed afterwards.
     """
     label = f"{name}/{quote(row, safe=' ')}"
-    done = session.folder.evaluations / f"{label}.parquet"
-    if done.is_file():
-        kept, rules = read_results(done), protocol(session.assembly.for_evaluation(row))
-        if {result.protocol for result in kept} == {rules.digest}:
+    path = session.folder.evaluations / f"{label}.parquet"
+    if path.is_file():
+        stored = read_results(path)
+        current = protocol(session.assembly.for_evaluation(row))
+        if {result.protocol for result in stored} == {current.digest}:
             session.progress.line(f"{label}: done before")
-            return kept
-    found = evaluate(session, label, side=row)
+            return stored
+    results = evaluate(session, label, side=row)
     session.group.release(row)
-    return found
+    return results
 
 
 def _rows(spec: ProtocolSpec, results: Mapping[str, list[EpisodeResult]]) -> list[SuccessRow]:
@@ -130,16 +131,16 @@ def _title(name: str, caveats: Mapping[str, str]) -> str:
     A caveat that does not concern all rows is followed by the names of its rows.
 
     Args:
-        caveats: caveats of each row, joined by "; "; "" if it has none.
+        caveats: caveats of each row, joined by "; "; may be "".
     """
     clauses: dict[str, list[str]] = {}
-    for row, its in caveats.items():
-        for clause in filter(None, its.split("; ")):
+    for row, joined in caveats.items():
+        for clause in filter(None, joined.split("; ")):
             clauses.setdefault(clause, []).append(row)
-    said = name
+    title = name
     for clause, rows in clauses.items():
-        said += f"; {clause}" + ("" if len(rows) == len(caveats) else f" ({', '.join(rows)})")
-    return said
+        title += f"; {clause}" + ("" if len(rows) == len(caveats) else f" ({', '.join(rows)})")
+    return title
 
 
 def _plan(assembly: Assembly) -> dict[str, Any]:
@@ -156,7 +157,7 @@ def _plan(assembly: Assembly) -> dict[str, Any]:
     }
     return {
         "model": asdict(config.actor.model),
-        "checkpoint": _written(config),
+        "checkpoint": _policy_times(config),
         **code(assembly.interpreters(), assembly.active_specs),
         "seed": config.runner.seed,
         "sampling": sampling(config),
@@ -164,7 +165,7 @@ def _plan(assembly: Assembly) -> dict[str, Any]:
     }
 
 
-def _written(config: RunConfig) -> dict[str, dict[str, int]]:
+def _policy_times(config: RunConfig) -> dict[str, dict[str, int]]:
     """Return the modification times of the policy's files, by folder and path.
 
     They are part of the plan, so that a policy that was overwritten is not taken for the earlier
@@ -175,7 +176,7 @@ def _written(config: RunConfig) -> dict[str, dict[str, int]]:
         return {}
     paths = (model.model_path, model.lora_path, _adapted_model(Path(model.model_path)))
     folders = [Path(path) for path in paths if path is not None]
-    return {str(folder): _times(folder) for folder in folders}
+    return {str(folder): _file_times(folder) for folder in folders}
 
 
 def _adapted_model(folder: Path) -> str | None:
@@ -194,18 +195,18 @@ def _adapted_model(folder: Path) -> str | None:
     return base
 
 
-def _times(folder: Path) -> dict[str, int]:
+def _file_times(folder: Path) -> dict[str, int]:
     """Return the modification time of each file in nanoseconds, by path within the folder."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in files}
 
 
-def _begun(config: RunConfig, name: str, plan: dict[str, Any]) -> RunFolder | None:
-    """Return the run folder of an earlier evaluation with the same plan; None if there is none."""
+def _earlier_folder(config: RunConfig, name: str, plan: dict[str, Any]) -> RunFolder | None:
+    """Return the run folder of an earlier evaluation with the same plan, or None."""
     logger = config.runner.logger
-    wanted = Path(logger.log_path) / logger.experiment_name
-    places = wanted.parent.iterdir() if wanted.parent.is_dir() else ()
-    for path in sorted(path for path in places if path.name.startswith(wanted.name)):
+    target = Path(logger.log_path) / logger.experiment_name
+    candidates = target.parent.iterdir() if target.parent.is_dir() else ()
+    for path in sorted(path for path in candidates if path.name.startswith(target.name)):
         file = _plan_file(RunFolder(path), name)
         try:
             if read_json(file) == plan:

@@ -42,8 +42,8 @@ def rows_of(
     """
     spec = protocol_spec(load_plugins(), protocol)
     configs = row_configs(config, protocol, spec, given)
-    for said in dict.fromkeys(other_than(spec, protocol, configs).values()):
-        warn(said)
+    for caveat in dict.fromkeys(other_than(spec, protocol, configs).values()):
+        warn(caveat)
     return configs
 
 
@@ -55,15 +55,15 @@ def protocol_spec(registry: Registry, name: str) -> ProtocolSpec:
             contradicts itself.
     """
     component = registry.get("protocol", name)
-    found = load_target(component.spec.target)
-    if not isinstance(found, ProtocolSpec):
+    spec = load_target(component.spec.target)
+    if not isinstance(spec, ProtocolSpec):
         raise PluginError(
             f"protocol {name!r} of {component.distribution}: {component.spec.target} must be a "
-            f"ProtocolSpec, got {type(found).__name__}"
+            f"ProtocolSpec, got {type(spec).__name__}"
         )
-    for fault in _faults(found):
+    for fault in _faults(spec):
         raise PluginError(f"protocol {name!r} of {component.distribution}: {fault}")
-    return found
+    return spec
 
 
 def _faults(spec: ProtocolSpec) -> Iterator[str]:
@@ -74,27 +74,27 @@ def _faults(spec: ProtocolSpec) -> Iterator[str]:
     for key in spec.may_differ:
         if key not in set_by_rows:
             yield f"{key!r} may differ, and no row sets it"
-    seen: set[str] = set()
+    names: set[str] = set()
     for group, rows in spec.groups.items():
         if not rows:
             yield f"group {group!r} has no rows"
         for row in rows:
-            if row in seen:
+            if row in names:
                 yield f"two rows are called {row!r}: every row needs a name of its own"
             if row in SIDES:
                 yield f"a row can't be called {row!r}: rlcore itself uses {', '.join(SIDES)}"
-            seen.add(row)
-    for each in spec.published:
-        for column in each.figures.keys() - {*spec.groups, *spec.averages, *spec.totals}:
-            yield f"{each.model} has a published figure for {column!r}, no column of its table"
-    for kind, sums in (("average", spec.averages), ("total", spec.totals)):
-        for name, of in sums.items():
-            if not of:
+            names.add(row)
+    for result in spec.published:
+        for column in result.figures.keys() - {*spec.groups, *spec.averages, *spec.totals}:
+            yield f"{result.model} has a published figure for {column!r}, no column of its table"
+    for kind, aggregates in (("average", spec.averages), ("total", spec.totals)):
+        for name, members in aggregates.items():
+            if not members:
                 yield f"{kind} {name!r} is over no groups"
-            for group in of:
+            for group in members:
                 if group not in spec.groups:
-                    known = ", ".join(map(repr, spec.groups))
-                    yield f"{kind} {name!r} is over {group!r}, not one of its groups: {known}"
+                    groups = ", ".join(map(repr, spec.groups))
+                    yield f"{kind} {name!r} is over {group!r}, not one of its groups: {groups}"
 
 
 def row_configs(
@@ -122,11 +122,11 @@ def row_configs(
             hint=f"choose env={spec.env}, or another protocol",
         )
     keys = {field.name for field in fields(env)}
-    asked = {
+    overrides = {
         key: getattr(env, key)
         for key in keys
         # a key of the env may be a section, whose keys are given one by one
-        if any(f"{one}.".startswith(f"{EVALUATED}.{key}.") for one in given)
+        if any(f"{path}.".startswith(f"{EVALUATED}.{key}.") for path in given)
     }
     configs = {}
     for row, changes in _settings(spec):
@@ -135,16 +135,20 @@ def row_configs(
                 f"protocol {name!r} sets {key!r} for {row!r}, which env {spec.env} does not have."
                 f"{did_you_mean(key, keys)}"
             )
-        for key in sorted(asked.keys() & changes.keys() - set(spec.may_differ)):
-            if asked[key] != changes[key]:
-                own, got = (json.dumps(each[key], default=str) for each in (changes, asked))
+        for key in sorted(overrides.keys() & changes.keys() - set(spec.may_differ)):
+            if overrides[key] != changes[key]:
+                expected, got = (
+                    json.dumps(values[key], default=str) for values in (changes, overrides)
+                )
                 raise ConfigError(
-                    f"{EVALUATED}.{key} must be left out, or {own}: protocol={name} sets it for "
-                    f"{row!r}, got {got}",
+                    f"{EVALUATED}.{key} must be left out, or {expected}: protocol={name} sets it "
+                    f"for {row!r}, got {got}",
                     hint=_may_be_set(spec),
                 )
-        kept = {key: asked[key] for key in spec.may_differ if key in asked}
-        changed = replace(config, env=replace(config.env, eval=replace(env, **{**changes, **kept})))
+        allowed = {key: overrides[key] for key in spec.may_differ if key in overrides}
+        changed = replace(
+            config, env=replace(config.env, eval=replace(env, **{**changes, **allowed}))
+        )
         check_choices(changed)
         changed.freeze()
         configs[row] = changed
@@ -158,7 +162,7 @@ def _settings(spec: ProtocolSpec) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 def _may_be_set(spec: ProtocolSpec) -> str | None:
     keys = ", ".join(f"{EVALUATED}.{key}" for key in spec.may_differ)
-    return f"what may be set beside this protocol: {keys}" if keys else None
+    return f"keys that may be set with this protocol: {keys}" if keys else None
 
 
 def other_than(spec: ProtocolSpec, name: str, configs: Mapping[str, RunConfig]) -> dict[str, str]:
@@ -170,11 +174,11 @@ def other_than(spec: ProtocolSpec, name: str, configs: Mapping[str, RunConfig]) 
     Returns:
         `{row: caveat}`, which names the keys in `may_differ` that differ, with their values.
     """
-    said = {}
+    caveats = {}
     for row, changes in _settings(spec):
-        played = vars(configs[row].env.eval)
-        other = [k for k in spec.may_differ if k in changes and played[k] != changes[k]]
-        if other:
-            keys = ", ".join(f"{EVALUATED}.{key}={played[key]}" for key in other)
-            said[row] = f"{keys}: figures are not those of protocol={name}"
-    return said
+        settings = vars(configs[row].env.eval)
+        differing = [k for k in spec.may_differ if k in changes and settings[k] != changes[k]]
+        if differing:
+            keys = ", ".join(f"{EVALUATED}.{key}={settings[key]}" for key in differing)
+            caveats[row] = f"{keys}: figures are not those of protocol={name}"
+    return caveats

@@ -26,13 +26,16 @@ def protocol_rows(
         totals: `{name: groups}`; a total is the rate over all episodes of its groups.
     """
     cells = [pooled("task", row, [wins]) for rows in groups.values() for row, wins in rows.items()]
-    whole = {name: pooled("group", name, list(rows.values())) for name, rows in groups.items()}
-    means = [average(name, [whole[group] for group in of]) for name, of in averages.items()]
-    wholes = [
-        pooled("overall", name, [wins for group in of for wins in groups[group].values()])
-        for name, of in totals.items()
+    group_rows = {name: pooled("group", name, list(rows.values())) for name, rows in groups.items()}
+    means = [
+        average(name, [group_rows[group] for group in members])
+        for name, members in averages.items()
     ]
-    return [*cells, *whole.values(), *means, *wholes]
+    total_rows = [
+        pooled("overall", name, [wins for group in members for wins in groups[group].values()])
+        for name, members in totals.items()
+    ]
+    return [*cells, *group_rows.values(), *means, *total_rows]
 
 
 def headline(rows: Sequence[SuccessRow], title: str, spec: ProtocolSpec) -> str:
@@ -46,23 +49,23 @@ def headline(rows: Sequence[SuccessRow], title: str, spec: ProtocolSpec) -> str:
         title: title of the table.
         spec: the protocol.
     """
-    shown = [row for row in rows if row.kind != "task"]
+    columns = [row for row in rows if row.kind != "task"]
     table = Table(title=title, title_justify="left")
     table.add_column(min_width=12, overflow="fold")
-    for row in shown:
+    for row in columns:
         table.add_column(row.label, justify="right", overflow="fold")
-    table.add_row("this policy", *(f"{100 * row.rate:.2f}%" for row in shown))
+    table.add_row("this policy", *(f"{100 * row.rate:.2f}%" for row in columns))
     intervals = (
         "" if row.lo is None or row.hi is None else f"{100 * row.lo:.1f} .. {100 * row.hi:.1f}"
-        for row in shown
+        for row in columns
     )
     table.add_row("95% interval", *intervals, end_section=True)
     lines = []
-    for other in spec.published:
-        figures = (other.figures.get(row.label) for row in shown)
+    for result in spec.published:
+        figures = (result.figures.get(row.label) for row in columns)
         percents = ("" if figure is None else f"{figure:.2f}%" for figure in figures)
-        table.add_row(f"{other.model}, {other.algorithm}", *percents)
-        lines.append(f"published: {other.source}" + (other.setting and f" ({other.setting})"))
+        table.add_row(f"{result.model}, {result.algorithm}", *percents)
+        lines.append(f"published: {result.source}" + (result.setting and f" ({result.setting})"))
     lines += [f"differs: {line}" for line in spec.differs]
-    width = max(PLAIN_WIDTH, 14 * (len(shown) + 1))
+    width = max(PLAIN_WIDTH, 14 * (len(columns) + 1))
     return "\n".join([as_text(table, width=width), *dict.fromkeys(lines)])

@@ -71,7 +71,7 @@ def test_where_it_does_not_fit_both_reasons_are_given(over_two):
     with pytest.raises(PlacementError) as error:
         after_node_loss.on_remaining_nodes(before)
     assert error.value.message == (
-        "cluster.num_nodes is 2, but 1 joined; the run can't go on over 1: "
+        "cluster.num_nodes is 2, but 1 joined; the run can't continue on 1: "
         "cluster.component_placement.actor: part '3': rank 3 is out of range; allowed: 0-1"
     )
 

@@ -67,7 +67,7 @@ def test_the_precision_that_the_optimizer_has_no_copies_for(settle):
 
 def test_a_control_may_be_left_out_after_all(settle):
     began = ("model=toy", "sft.enabled=true", "sft.control=demonstrations", "sft.lr=0.1")
-    with pytest.warns(UserWarning, match="does nothing any more") as said:
+    with pytest.warns(UserWarning, match="sft.lr has no effect") as said:
         settle(began, ["sft.control=null", "sft.lr=0.2"], "optimizer.policy.0.step")
     assert [str(each.message).partition(" ")[0] for each in said] == ["sft.lr"]
 

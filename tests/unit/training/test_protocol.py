@@ -75,7 +75,7 @@ def test_a_key_that_rows_set_is_refused_beside_them():
     with pytest.raises(ConfigError, match=r"env\.eval\.tasks must be left out, or") as refused:
         rows("env.eval.Tasks=[reach-up]", may_differ=("max_episode_steps",))
     assert refused.value.hint == (
-        "what may be set beside this protocol: env.eval.max_episode_steps"
+        "keys that may be set with this protocol: env.eval.max_episode_steps"
     )
 
 
@@ -98,7 +98,7 @@ def test_a_key_that_may_differ_holds_for_all_rows_and_its_figures_are_marked(mon
     registry = load_plugins()
     assembly = assemble(config, registry, configs)
     marks = protocol.other_than(toy_settings.HASTE, "toy_haste", configs)
-    marked = protocol._marked(assembly, marks).env_specs
+    marked = protocol._with_caveats(assembly, marks).env_specs
     assert {row: spec.caveat for row, spec in marked.items() if spec.caveat} == {"4 steps": said}
     # a value that the run came with is not asked for
     assert [
