@@ -15,7 +15,7 @@ COMMANDS = {
     "collect": "write expert demonstrations",
     "sft": "train supervised on demonstrations",
     "protocol": "evaluate under all settings of a protocol: eval RUN protocol=NAME",
-    "verify": "repeat the evaluation kept with a checkpoint, and compare: eval RUN --verify",
+    "verify": "repeat the evaluation stored with a checkpoint, and compare: eval RUN --verify",
     "plan": "suggest a placement for common machines; name the limiting resource",
     "cluster": "show a run's nodes and the resources it needs",
     "completion": "print a script that completes commands, recipes and keys in a shell",
@@ -27,11 +27,11 @@ BACKENDS = {"local": "all workers in one process, without any plugin: pdb works"
 DATASETS = {
     "safetensors": (
         "safetensors_format:SafetensorsFormat",
-        "demonstrations, a safetensors file an episode; what rlcore collect writes",
+        "demonstrations, one safetensors file per episode, as rlcore collect writes them",
     ),
     "mixture": (
         "mixture:MixtureFormat",
-        "several data sets with weights, named in a YAML file; only read",
+        "several data sets with weights, listed in a YAML file; read-only",
     ),
 }
 

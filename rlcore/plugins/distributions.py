@@ -19,44 +19,44 @@ def folders() -> dict[str, str]:
 
     Of two distributions with the same name, the first on `sys.path` counts, as in an import.
     """
-    found: dict[str, str] = {}
-    for place in reversed([*map(os.path.abspath, sys.path)]):
+    metadata_folders: dict[str, str] = {}
+    for folder in reversed([*map(os.path.abspath, sys.path)]):
         with contextlib.suppress(OSError):  # not a folder, or not readable
-            found |= _listed(place, os.stat(place).st_mtime_ns)
-    return found
+            metadata_folders |= _folders_in(folder, os.stat(folder).st_mtime_ns)
+    return metadata_folders
 
 
 @cache
-def _listed(place: str, _changed: int) -> dict[str, str]:
+def _folders_in(folder: str, _modified: int) -> dict[str, str]:
     """Return the metadata folders in one folder of `sys.path`, by normal name.
 
     Args:
-        place: absolute path of the folder.
-        _changed: its modification time in ns: a key of the cache, so that the folder is listed
-            again after an installation.
+        folder: absolute path of the folder.
+        _modified: its modification time in ns, part of the cache's key, so that the folder is
+            listed again after an installation.
     """
     return {
-        normal(entry.rpartition(".")[0].partition("-")[0]): os.path.join(place, entry)
-        for entry in sorted(os.listdir(place), reverse=True)
+        normal(entry.rpartition(".")[0].partition("-")[0]): os.path.join(folder, entry)
+        for entry in sorted(os.listdir(folder), reverse=True)
         if entry.endswith((".dist-info", ".egg-info"))
     }
 
 
 def requires(name: str) -> list[str]:
     """Return the requirements of a distribution, as PEP 508 lines; empty if not installed."""
-    lines = headers(folders().get(normal(name), ""))
-    return [value for field, value in lines if field == "Requires-Dist"]
+    fields = headers(folders().get(normal(name), ""))
+    return [value for field, value in fields if field == "Requires-Dist"]
 
 
-def headers(place: str) -> list[tuple[str, str]]:
+def headers(folder: str) -> list[tuple[str, str]]:
     """Return `(field, value)` of each header in a metadata folder, without the description."""
-    text = read(place, "METADATA") or read(place, "PKG-INFO")
+    text = read(folder, "METADATA") or read(folder, "PKG-INFO")
     return re.findall(r"^([\w-]+): *(.+)", text.partition("\n\n")[0], re.M)
 
 
-def read(place: str, name: str) -> str:
+def read(folder: str, name: str) -> str:
     """Return the text of a file in a metadata folder; empty if it can't be read."""
-    path = os.path.join(place, name)
+    path = os.path.join(folder, name)
     with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
         return file.read()
     return ""

@@ -20,7 +20,8 @@ from rlcore.plugins.extras import is_ours
 GROUP = "rlcore.plugins"
 CORE = "rlcore.plugins.builtin"
 """Module of the entry point that is always loaded."""
-ONLY, BLOCK = "RLCORE_PLUGINS", "RLCORE_BLOCK_PLUGINS"
+ONLY = "RLCORE_PLUGINS"
+BLOCK = "RLCORE_BLOCK_PLUGINS"
 LEAVE_OUT = f"{BLOCK}=NAME leaves a plugin out"
 _SECTION = re.compile(rf"^\s*\[{re.escape(GROUP)}\]\s*$(.*?)(?=^\s*\[|\Z)", re.M | re.S)
 _POINT = re.compile(r"^\s*([^\s#=][^=\n]*?)[ \t]*=[ \t]*([\w.]+(?:[ \t]*:[ \t]*[\w.]+)?)", re.M)
@@ -47,11 +48,12 @@ class Installed:
         """Import and return the module or attribute that the entry point refers to."""
         with contextlib.redirect_stdout(sys.stderr):  # stdout is for the output of the command
             name, _, attribute = self.value.partition(":")
-            return attrgetter(attribute)(import_module(name)) if attribute else import_module(name)
+            module = import_module(name)
+            return attrgetter(attribute)(module) if attribute else module
 
 
 def installed(
-    environ: Mapping[str, str], found: Iterable[Installed] | None = None
+    environ: Mapping[str, str], plugins: Iterable[Installed] | None = None
 ) -> list[Installed]:
     """Sort plugins into loading order: core, plugins of rlcore's extras, then third-party ones.
 
@@ -59,35 +61,45 @@ def installed(
 
     Args:
         environ: environment variables, see :mod:`rlcore.plugins.registry`.
-        found: the plugins; None for those installed.
+        plugins: the plugins; None: those that installed distributions declare.
 
     Returns:
         All of them, with :attr:`Installed.left_out_by` set for those that `environ` excludes.
     """
-    only, blocked = _names(environ, ONLY), _names(environ, BLOCK)
-    made = [_chosen(one, only, blocked) for one in (_declared() if found is None else found)]
-    return sorted(
-        made,
-        key=lambda p: (
-            p.value != CORE, not is_ours(p.distribution), p.distribution, p.version, p.name
-        ),
-    )  # fmt: skip
+    only = _listed_names(environ, ONLY)
+    blocked = _listed_names(environ, BLOCK)
+    marked = [
+        replace(plugin, left_out_by=_excluding_variable(plugin, only, blocked))
+        for plugin in (_declared_plugins() if plugins is None else plugins)
+    ]
+    return sorted(marked, key=_loading_order)
 
 
-def _declared() -> Iterator[Installed]:
-    for place in folders().values():
-        section = _SECTION.search(read(place, "entry_points.txt"))
+def _loading_order(plugin: Installed) -> tuple[Any, ...]:
+    is_third_party = not is_ours(plugin.distribution)
+    return plugin.value != CORE, is_third_party, plugin.distribution, plugin.version, plugin.name
+
+
+def _declared_plugins() -> Iterator[Installed]:
+    """Yield the plugins that the entry points of installed distributions declare."""
+    for folder in folders().values():
+        section = _SECTION.search(read(folder, "entry_points.txt"))
         if section:
-            known = {"Name": "?", "Version": "?", **dict(headers(place))}
+            metadata = {"Name": "?", "Version": "?", **dict(headers(folder))}
             for name, value in _POINT.findall(section[1]):
-                yield Installed(name, value.replace(" ", ""), known["Name"], known["Version"])
+                target = value.replace(" ", "")
+                yield Installed(name, target, metadata["Name"], metadata["Version"])
 
 
-def _chosen(plugin: Installed, only: set[str], blocked: set[str]) -> Installed:
+def _excluding_variable(plugin: Installed, only: set[str], blocked: set[str]) -> str:
+    """Return the environment variable that excludes a plugin; empty if none does."""
     names = {plugin.name, plugin.distribution}
-    excluding = BLOCK if names & blocked else ONLY if only and not names & only else ""
-    return replace(plugin, left_out_by="" if plugin.value == CORE else excluding)
+    if plugin.value == CORE:
+        return ""
+    if names & blocked:
+        return BLOCK
+    return ONLY if only and not names & only else ""
 
 
-def _names(environ: Mapping[str, str], variable: str) -> set[str]:
+def _listed_names(environ: Mapping[str, str], variable: str) -> set[str]:
     return {name.strip() for name in environ.get(variable, "").split(",") if name.strip()}

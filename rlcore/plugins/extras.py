@@ -36,18 +36,18 @@ def extra_that_ships(kind: str, name: str, loaded: Collection[str]) -> str | Non
     """
     # Preferred are, in this order: the longest matching name, the extra called like it, the extra
     # with the fewest distributions, and one that requires a distribution named after the extra.
-    ranked = [
-        (-len(short), normal(name) != extra, len(brought), own not in brought, extra)
-        for short, extra in _absent(kind, loaded)
-        if belongs(name, short)
-        for brought, own in [(extras()[extra], f"{DISTRIBUTION}-{extra}")]
-    ]
+    ranked = []
+    for short, extra in _missing_components(kind, loaded):
+        if belongs(name, short):
+            required = extras()[extra]
+            lacks_own = f"{DISTRIBUTION}-{extra}" not in required
+            ranked.append((-len(short), normal(name) != extra, len(required), lacks_own, extra))
     return min(ranked)[-1] if ranked else None
 
 
 def absent_names(kind: str, loaded: Collection[str]) -> list[str]:
     """Return names of components of `kind` from extras' distributions not in `loaded`, sorted."""
-    return sorted({short for short, _ in _absent(kind, loaded)})
+    return sorted({short for short, _ in _missing_components(kind, loaded)})
 
 
 def is_ours(distribution: str) -> bool:
@@ -57,16 +57,16 @@ def is_ours(distribution: str) -> bool:
     that rlcore requires directly or indirectly. The prefix alone does not decide, as third-party
     distributions may have it too.
     """
-    own = normal(distribution)
-    if own == DISTRIBUTION or any(own in brought for brought in extras().values()):
+    name = normal(distribution)
+    if name == DISTRIBUTION or any(name in required for required in extras().values()):
         return True
-    return own.startswith(f"{DISTRIBUTION}-") and own in _distributions_of_rlcore()
+    return name.startswith(f"{DISTRIBUTION}-") and name in _required_by_rlcore()
 
 
 def lacking(packages: Iterable[str]) -> list[str]:
     """Return those of the distributions `packages` that are not installed."""
-    known = folders()
-    return [package for package in packages if normal(package) not in known]
+    installed = folders()
+    return [package for package in packages if normal(package) not in installed]
 
 
 def install_command(names: Collection[str]) -> str:
@@ -78,9 +78,11 @@ def install_command(names: Collection[str]) -> str:
     if not SCRIPT.is_file():
         return f'pip install "{DISTRIBUTION}[{",".join(sorted(names))}]"'
     script = SCRIPT.relative_to(Path.cwd()) if SCRIPT.is_relative_to(Path.cwd()) else SCRIPT
-    known, words = extras(), [f"bash {script}"]
+    words = [f"bash {script}"]
     for kind in ("env", "model"):
-        words += [f"--{kind} {n}" for n in sorted(names) if PREFIXES[kind] + n in known.get(n, ())]
+        for name in sorted(names):
+            if PREFIXES[kind] + name in extras().get(name, ()):
+                words.append(f"--{kind} {name}")
     return " ".join(words)
 
 
@@ -96,8 +98,10 @@ def installing(packages: Collection[str]) -> str:
     It installs the smallest extra that requires all of them, if there is one and this is no clone;
     else the packages themselves.
     """
-    wanted = {normal(package) for package in packages}
-    fitting = [(len(brought), extra) for extra, brought in extras().items() if wanted <= {*brought}]
+    names = {normal(package) for package in packages}
+    fitting = [
+        (len(required), extra) for extra, required in extras().items() if names <= {*required}
+    ]
     if fitting and not SCRIPT.is_file():
         return install_command([min(fitting)[1]])
     return f"pip install {' '.join(packages)}"
@@ -105,17 +109,17 @@ def installing(packages: Collection[str]) -> str:
 
 def not_installed(loaded: Collection[str]) -> list[str]:
     """Return extras that have components in a distribution not in `loaded`, sorted."""
-    return sorted({extra for kind in KINDS for _, extra in _absent(kind, loaded)})
+    return sorted({extra for kind in KINDS for _, extra in _missing_components(kind, loaded)})
 
 
-def _absent(kind: str, loaded: Collection[str]) -> list[tuple[str, str]]:
+def _missing_components(kind: str, loaded: Collection[str]) -> list[tuple[str, str]]:
     """Return `(name, extra)` of the components of `kind` in distributions not in `loaded`."""
     return [
         (short, extra)
         for extra, distributions in extras().items()
-        for each in distributions
-        if each not in loaded
-        for short in names_of(each, kind)
+        for distribution in distributions
+        if distribution not in loaded
+        for short in names_of(distribution, kind)
     ]
 
 
@@ -125,13 +129,16 @@ def names_of(distribution: str, kind: str) -> list[str]:
     `rlcore-env-foo` has the env `foo`; configs/extras.json lists further names.
     """
     name = normal(distribution)
-    own = [short_name(name).replace("-", "_")] if name.startswith(PREFIXES.get(kind, "\0")) else []
-    return own + _further_names().get(name, {}).get(kind, [])
+    further = _further_names().get(name, {}).get(kind, [])
+    if kind in PREFIXES and name.startswith(PREFIXES[kind]):
+        return [short_name(name).replace("-", "_"), *further]
+    return further
 
 
 def belongs(name: str, owner: str) -> bool:
     """Return whether `name` is `owner`, or begins with it and a separator (`foo_50`, `foo`)."""
-    name, owner = normal(name), normal(owner)
+    name = normal(name)
+    owner = normal(owner)
     return name == owner or name.startswith(f"{owner}-")
 
 
@@ -149,14 +156,16 @@ def _further_names() -> dict[str, dict[str, list[str]]]:
 
 
 @lru_cache(maxsize=1)
-def _distributions_of_rlcore() -> frozenset[str]:
+def _required_by_rlcore() -> frozenset[str]:
     """Return rlcore and the `rlcore-*` distributions that it requires, also indirectly."""
-    found, left = set[str](), {DISTRIBUTION}
-    while left:
-        found.add(name := left.pop())
-        required = {normal(line) for line in map(_name_of, requires(name))}
-        left |= {one for one in required if one.startswith(f"{DISTRIBUTION}-")} - found
-    return frozenset(found)
+    visited: set[str] = set()
+    pending = {DISTRIBUTION}
+    while pending:
+        distribution = pending.pop()
+        visited.add(distribution)
+        required = {normal(_name_of(requirement)) for requirement in requires(distribution)}
+        pending |= {name for name in required if name.startswith(f"{DISTRIBUTION}-")} - visited
+    return frozenset(visited)
 
 
 def _name_of(requirement: str) -> str:
@@ -167,8 +176,8 @@ def _name_of(requirement: str) -> str:
 @lru_cache(maxsize=1)
 def extras() -> dict[str, tuple[str, ...]]:
     """Return `{extra: distributions that it requires}` of the installed rlcore."""
-    found: dict[str, list[str]] = {}
-    for line in requires(DISTRIBUTION):
-        for name, extra in _REQUIREMENT.findall(line):
-            found.setdefault(extra, []).append(normal(name))
-    return {extra: tuple(names) for extra, names in found.items()}
+    required: dict[str, list[str]] = {}
+    for requirement in requires(DISTRIBUTION):
+        for name, extra in _REQUIREMENT.findall(requirement):
+            required.setdefault(extra, []).append(normal(name))
+    return {extra: tuple(names) for extra, names in required.items()}

@@ -94,19 +94,20 @@ class Registry:
     @classmethod
     def load(
         cls,
-        found: Iterable[Installed] | None = None,
+        plugins: Iterable[Installed] | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> Registry:
-        """Return a registry of the plugins `found` (None: of those installed), after loading them.
+        """Load plugins and return their registry.
 
         Args:
+            plugins: plugins to load; None: those that are installed.
             environ: environment variables, see the module's docstring.
         """
         registry = cls()
         if environ.get("RLCORE_TRACE_HOOKS"):
             registry.manager.trace.root.setwriter(sys.stderr.write)
             registry.manager.enable_tracing()
-        for plugin in installed(environ, found):
+        for plugin in installed(environ, plugins):
             if plugin.left_out_by:
                 registry._left_out.append(plugin)
             else:
@@ -121,15 +122,15 @@ class Registry:
         Raises:
             PluginError: it does not exist, or several plugins claim the name.
         """
-        found = self._components.get((kind, name), [])
-        if len(found) == 1:
-            return found[0]
-        if found:
+        claims = self._components.get((kind, name), [])
+        if len(claims) == 1:
+            return claims[0]
+        if claims:
             raise PluginError(
-                _conflict(found),
-                # the last one: earlier ones may be rlcore's own. Its distribution is named, as
-                # the plugin's name may be that of another plugin too
-                hint=f"remove one of them, or set {BLOCK}={found[-1].distribution}",
+                _conflict(claims),
+                # Of the last claim, because earlier ones may be rlcore's. The hint names its
+                # distribution, because another plugin may have the same name.
+                hint=f"remove one of them, or set {BLOCK}={claims[-1].distribution}",
             )
         raise self.not_found(kind, name, self.names(kind))
 
@@ -138,30 +139,30 @@ class Registry:
 
         Raises:
             PluginError: as for :meth:`get`.
-            PackageMissing: a package that the component needs is not installed.
+            MissingPackageError: a package that the component needs is not installed.
         """
         component = self.get(kind, name)
-        absent = extras.lacking(component.spec.packages)
-        if absent:
+        missing = extras.lacking(component.spec.packages)
+        if missing:
             raise MissingPackageError(
-                f"{kind} {name!r} needs {' and '.join(absent)}, not installed",
-                hint=extras.installing(absent),
+                f"{kind} {name!r} needs {' and '.join(missing)}, not installed",
+                hint=extras.installing(missing),
             )
         return component
 
     def names(self, kind: Kind) -> list[str]:
         """Return the names of all components of that kind, sorted; also those claimed twice."""
-        return sorted(name for known, name in self._components if known == kind)
+        return sorted(name for name_kind, name in self._components if name_kind == kind)
 
     def components(self, kind: Kind) -> list[Component]:
         """Return the components of that kind, in loading order: core's first.
 
-        A name that several plugins claim is left out.
+        A name that several plugins claim is omitted.
         """
         return [
             claims[0]
-            for (known, _), claims in self._components.items()
-            if known == kind and len(claims) == 1
+            for (claimed_kind, _), claims in self._components.items()
+            if claimed_kind == kind and len(claims) == 1
         ]
 
     def not_found(self, kind: str, name: str, choices: Iterable[str]) -> PluginError:
@@ -178,14 +179,15 @@ class Registry:
         if command is not None:
             return MissingPackageError(f"{kind} {name!r} ships as an extra: {command}")
         choices = sorted(choices)
-        absent = [known for known in extras.absent_names(kind, loaded) if known not in choices]
-        meant = nearest_choice(name, [*choices, *absent])
+        absent = [other for other in extras.absent_names(kind, loaded) if other not in choices]
+        suggestion = nearest_choice(name, [*choices, *absent])
         hint = "rlcore help" if kind == "command" else "rlcore plugins"
-        if meant in absent:
-            refused = self._refused(kind, meant)
-            hint = (refused and refused.hint) or extras.offered(kind, meant, loaded=loaded) or hint
-        said = choices_message(name, choices, also=absent, none="none is installed")
-        return PluginError(f"there is no {kind} {name!r}{said}{self.load_failures()}", hint=hint)
+        if suggestion in absent:
+            refused = self._refused(kind, suggestion)
+            command = extras.offered(kind, suggestion, loaded=loaded)
+            hint = (refused and refused.hint) or command or hint
+        listing = choices_message(name, choices, also=absent, none="none is installed")
+        return PluginError(f"there is no {kind} {name!r}{listing}{self.load_failures()}", hint=hint)
 
     def install_command(self, parts: Iterable[tuple[str, str]]) -> str | None:
         """Return the command that installs the extras of the components `(kind, name)`.
@@ -193,20 +195,20 @@ class Registry:
         None if one of them is in no extra, or belongs to a plugin that is BAD or left out.
         """
         loaded = {row.distribution for row in self.rows()}
-        wanted = set()
+        needed = set()
         for kind, name in parts:
             extra = extras.extra_that_ships(kind, name, loaded=loaded)
             if extra is None or self._refused(kind, name) is not None:
                 return None
-            wanted.add(extra)
-        return extras.install_command(wanted)
+            needed.add(extra)
+        return extras.install_command(needed)
 
     def _refused(self, kind: str, name: str) -> PluginError | None:
         """Return an error if the name seems to belong to a plugin that is BAD or left out."""
 
         def owns(plugin: str, distribution: str) -> bool:
             names = [plugin, extras.short_name(distribution), *extras.names_of(distribution, kind)]
-            return any(extras.belongs(name, known) for known in names)
+            return any(extras.belongs(name, owner) for owner in names)
 
         for row in self._rows:
             if row.status == "BAD" and owns(row.name, row.distribution):
@@ -229,8 +231,8 @@ class Registry:
         for claims in self._components.values():
             for claim in claims:
                 for line in claim.spec.unsupported:
-                    known, _, reason = line.partition(": ")
-                    if (claim.spec.kind, known) == (kind, name):
+                    unsupported, _, reason = line.partition(": ")
+                    if (claim.spec.kind, unsupported) == (kind, name):
                         return PluginError(
                             f"{kind} {name!r} is not supported: {reason}",
                             hint=f"rlcore train --help {kind}",
@@ -238,21 +240,20 @@ class Registry:
         return None
 
     def load_failures(self) -> str:
-        """Return a sentence that lists the :meth:`missing_distributions` plugins; empty if there
-        are none.
+        """Return a sentence that lists :meth:`missing_distributions`; empty if all were loaded.
 
         It is appended to the error for an unknown name, which one of them may provide.
         """
-        absent = "; ".join(self.missing_distributions())
-        return absent and f" It may belong to a plugin not loaded (rlcore doctor): {absent}"
+        failures = "; ".join(self.missing_distributions())
+        return failures and f" It may belong to a plugin not loaded (rlcore doctor): {failures}"
 
     def missing_distributions(self) -> list[str]:
-        """Describe the plugins that are installed and not loaded: those BAD and those left out."""
-        absent = [_bad(row) for row in self._rows if row.status == "BAD"]
+        """Describe the plugins that are installed but not loaded: BAD ones and excluded ones."""
+        sentences = [_bad(row) for row in self._rows if row.status == "BAD"]
         for variable in dict.fromkeys(plugin.left_out_by for plugin in self._left_out):
             plugins = [repr(p.name) for p in self._left_out if p.left_out_by == variable]
-            absent.append(f"{variable} leaves out {', '.join(plugins)}")
-        return absent
+            sentences.append(f"{variable} leaves out {', '.join(plugins)}")
+        return sentences
 
     def rows(self) -> list[PluginRow]:
         """Return all rows of `rlcore plugins`, sorted by kind, name and distribution.
@@ -262,12 +263,12 @@ class Registry:
         rows = list(self._rows)
         for claims in self._components.values():
             reason = _conflict(claims) if len(claims) > 1 else ""
-            rows += [
-                PluginRow(c.spec.kind, c.spec.name, c.distribution, c.version,
-                          "BAD" if reason else "ok", reason)
-                for c in claims
-            ]  # fmt: skip
-        order = {kind: i for i, kind in enumerate(KINDS)}
+            status = "BAD" if reason else "ok"
+            for claim in claims:
+                spec = claim.spec
+                origin = (claim.distribution, claim.version)
+                rows.append(PluginRow(spec.kind, spec.name, *origin, status, reason))
+        order = {kind: index for index, kind in enumerate(KINDS)}
         return sorted(rows, key=lambda r: (order.get(r.kind, 99), r.name, r.distribution))  # type: ignore[call-overload]
 
     def doctor(
@@ -280,18 +281,18 @@ class Registry:
             plugins: entry-point names of the plugins to ask; None for all.
             failures: whether a hook that raises gives a row too, of status "missing".
         """
-        found: list[dict[str, str]] = []
+        rows: list[dict[str, str]] = []
         for name, module in self.manager.list_name_plugin():
             if plugins is not None and name not in plugins:
                 continue
             try:
-                for one in self._call(module, "rlcore_doctor", config=config):
-                    found.append({**MISSING, "name": name, **one})
+                for row in self._call(module, "rlcore_doctor", config=config):
+                    rows.append({**MISSING, "name": name, **row})
             except Exception as error:  # a plugin may fail in any way
                 if failures:
-                    said = f"its doctor failed: {_reason(error)}"
-                    found.append({**MISSING, "name": name, "detail": said})
-        return found
+                    detail = f"its doctor failed: {_reason(error)}"
+                    rows.append({**MISSING, "name": name, "detail": detail})
+        return rows
 
     def versions(self, envs: Mapping[str, Any]) -> list[OtherInterpreter]:
         """Return the results of the versions hooks of all plugins.
@@ -307,7 +308,7 @@ class Registry:
 
     @contextmanager
     def with_callbacks(self, named: Mapping[str, object]) -> Iterator[None]:
-        """Register objects as plugins within the context, so that their hooks are called too.
+        """Register objects as plugins inside the context, so that their hooks are called too.
 
         Args:
             named: objects with hooks, by the name to register them under.
@@ -316,25 +317,25 @@ class Registry:
             PluginError: an object has no hooks, or a hook that does not fit its specification.
         """
         with ExitStack() as stack:
-            for name, one in named.items():
+            for name, plugin in named.items():
                 try:
-                    self.manager.register(one, name=name)
-                    stack.callback(self.manager.unregister, one)
+                    self.manager.register(plugin, name=name)
+                    stack.callback(self.manager.unregister, plugin)
                 except (pluggy.PluginValidationError, ValueError) as error:
                     raise PluginError(f"{name}: {error}") from None
-                if not self.manager.get_hookcallers(one):
+                if not self.manager.get_hookcallers(plugin):
                     raise PluginError(
                         f"{name} is neither a function nor an object with hooks",
                         hint="mark its functions with rlcore.hookimpl or rlcore.observer",
                     )
-                self._check_hooks(one)
+                self._check_hooks(plugin)
             yield
 
     # -- loading ----------------------------------------------------------------------------
 
     def _add(self, plugin: Installed) -> None:
         """Load a plugin and register its components; any failure in it becomes a BAD row."""
-        origin = plugin.distribution, plugin.version
+        origin = (plugin.distribution, plugin.version)
         is_ours = extras.is_ours(plugin.distribution)
         module = None
         try:
@@ -356,7 +357,7 @@ class Registry:
             settings = self._call(module, "rlcore_settings")
             if not all(isinstance(target, str) for target in settings):
                 raise PluginError(f"rlcore_settings must list texts 'module:Class', got {settings}")
-        # A plugin may fail in any way, SystemExit included; only the user's Ctrl-C passes.
+        # A plugin may fail in any way, even by SystemExit; only the user's Ctrl-C is passed on.
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -384,16 +385,17 @@ class Registry:
             PluginError: a hook is not marked with `hookimpl`, has no specification, or is a
                 wrapper.
         """
-        known = [name for name in vars(hookspecs) if name.startswith("rlcore_")]
+        specified = [name for name in vars(hookspecs) if name.startswith("rlcore_")]
         callers = self.manager.get_hookcallers(module) or []
-        for name in sorted({*known}.intersection(dir(module)) - {one.name for one in callers}):
-            raise PluginError(f"{name} is not marked: write @hookimpl, of rlcore, above it")
+        marked = {caller.name for caller in callers}
+        for name in sorted(set(specified).intersection(dir(module)) - marked):
+            raise PluginError(f"{name} is not marked: write @rlcore.hookimpl above it")
         for caller in callers:
             if not caller.has_spec():
-                raise PluginError(unknown_hook(caller.name, known))
-            wrappers = [one for one in caller.get_hookimpls() if one.wrapper or one.hookwrapper]
-            if any(one.plugin is module for one in wrappers):
-                raise PluginError(f"{caller.name} is a hook wrapper, which is never called")
+                raise PluginError(unknown_hook(caller.name, specified))
+            for hook in caller.get_hookimpls():
+                if hook.plugin is module and (hook.wrapper or hook.hookwrapper):
+                    raise PluginError(f"{caller.name} is a hook wrapper, which is never called")
 
     def _call(self, module: Any, hook: str, **arguments: Any) -> list[Any]:
         """Call a hook of one plugin, and return the items of its list.
@@ -403,8 +405,10 @@ class Registry:
         """
         others = [plugin for plugin in self.manager.get_plugins() if plugin is not module]
         results = self.manager.subset_hook_caller(hook, others)(**arguments)
-        own = [one for one in self.manager.get_hookcallers(module) or [] if one.name == hook]
-        for result in results or [None for _ in own]:  # pluggy drops results that are None
+        callers = self.manager.get_hookcallers(module) or []
+        if not results and any(caller.name == hook for caller in callers):
+            results = [None]  # pluggy drops results that are None
+        for result in results:
             if not isinstance(result, list):
                 raise PluginError(f"{hook} must return a list, got {type(result).__name__}")
         return [item for result in results for item in result]
@@ -429,7 +433,7 @@ def load_plugins() -> Registry:
 def _conflict(claims: list[Component]) -> str:
     """Return the sentence for a name that several plugins claim."""
     first = claims[0]
-    owners = " and ".join(f"{c.distribution} {c.version}" for c in claims)
+    owners = " and ".join(f"{claim.distribution} {claim.version}" for claim in claims)
     return f"{first.spec.kind} {first.spec.name!r} is claimed by {owners}"
 
 

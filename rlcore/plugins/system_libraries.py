@@ -27,19 +27,20 @@ def install_hint(message: str) -> str | None:
     Args:
         message: text of the ImportError.
     """
-    found = MISSING.search(message)
-    if found is None:
+    match = MISSING.search(message)
+    if match is None:
         return None
-    if found[1] not in PACKAGES:
-        return f"install the package of this system that holds {found[1]}"
-    # All missing libraries at once, as the failed import names only the first.
-    names = [name for file, name in PACKAGES.items() if file == found[1] or not loads(file)]
-    return f"apt-get install -y {' '.join(names)}"
+    missing = match[1]
+    if missing not in PACKAGES:
+        return f"install the system package that contains {missing}"
+    # all missing libraries at once, because the failed import names only the first
+    packages = [name for file, name in PACKAGES.items() if file == missing or not loads(file)]
+    return f"apt-get install -y {' '.join(packages)}"
 
 
 def loads(file: str) -> bool:
     """Return whether the system's dynamic linker can load a library."""
-    import ctypes  # here, because it is needed only after an import has failed
+    import ctypes  # imported here, because it is needed only after an import has failed
 
     try:
         ctypes.CDLL(file)

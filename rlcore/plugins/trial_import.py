@@ -1,7 +1,7 @@
 """Import a third-party plugin in a subprocess first, so that it can't end or block this process.
 
-A plugin that crashes, exits or never returns from its import would break every command. A trial
-that succeeded is remembered until a file next to the plugin's module changes. Faults that Python
+A plugin that crashes, exits or never returns from its import would break every command. A
+successful trial is cached until a file next to the plugin's module changes. Faults that Python
 can catch, such as an exception, are left to the registry. Light.
 """
 
@@ -36,7 +36,7 @@ def require_importable(plugin: Installed) -> None:
         PluginError: importing it would end or block this process.
     """
     module = plugin.value.partition(":")[0]
-    if module in sys.modules and sys.modules[module].__spec__ is None:  # made in memory
+    if module in sys.modules and sys.modules[module].__spec__ is None:  # not from a file
         return
     succeeded = cache_folder() / "plugins" / _fingerprint(module)
     if succeeded.is_file():
@@ -57,8 +57,8 @@ def cache_folder() -> Path:
 def import_and_exit(module: str, limit: str) -> None:
     """Import a module, and end the process. Entry point of the subprocess.
 
-    The standard output is for the traceback of a crash, or of a module that exceeds the time limit.
-    What the module prints is discarded.
+    The standard output is reserved for the traceback of a crash, or of a module that exceeds the
+    time limit. The module's own output is discarded.
 
     Args:
         module: name of the module.
@@ -79,11 +79,11 @@ def _try_import(module: str) -> str:
     """Import a module in a subprocess. Return why this failed, or an empty text."""
     import subprocess
 
-    late = f"has not ended after {SECONDS:g} s"
-    words = [sys.executable, "-I", "-c", _CHILD, json.dumps(sys.path), module, str(SECONDS)]
+    timed_out = f"has not ended after {SECONDS:g} s"
+    command = [sys.executable, "-I", "-c", _CHILD, json.dumps(sys.path), module, str(SECONDS)]
     try:
-        done = subprocess.run(
-            words,
+        process = subprocess.run(
+            command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -92,16 +92,16 @@ def _try_import(module: str) -> str:
             timeout=SECONDS + 10,
         )
     except subprocess.TimeoutExpired:
-        return late
-    if done.returncode == _IMPORTED:
+        return timed_out
+    if process.returncode == _IMPORTED:
         return ""
-    fault = f"ends the process with exit code {done.returncode}"
-    if done.stdout.startswith("Timeout"):
-        fault = late
-    elif done.returncode < 0:
-        fault = f"ends the process with {signal.Signals(-done.returncode).name}"
-    frame = re.search(r'File "(.+)", line (\d+)', done.stdout)
-    return fault + (f" ({frame[1]}:{frame[2]})" if frame else "")
+    fault = f"ends the process with exit code {process.returncode}"
+    if process.stdout.startswith("Timeout"):
+        fault = timed_out
+    elif process.returncode < 0:
+        fault = f"ends the process with {signal.Signals(-process.returncode).name}"
+    frame = re.search(r'File "(.+)", line (\d+)', process.stdout)
+    return f"{fault} ({frame[1]}:{frame[2]})" if frame else fault
 
 
 def _fingerprint(module: str) -> str:

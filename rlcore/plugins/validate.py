@@ -52,7 +52,7 @@ def problem_of(spec: Any) -> str:
             if problem := _problem_of_tested(value):
                 return problem
         elif isinstance(field.default, tuple):
-            if not (isinstance(value, tuple) and all(isinstance(each, str) for each in value)):
+            if not (isinstance(value, tuple) and all(isinstance(text, str) for text in value)):
                 return f"{field.name} of a component must be a tuple of strings, got {value!r}"
         elif not isinstance(value, str) and not (value is None and field.default is None):
             return f"{field.name} of a component must be a string, got {type(value).__name__}"
@@ -63,12 +63,16 @@ def problem_of(spec: Any) -> str:
     if spec.kind not in KINDS:
         guess = did_you_mean(spec.kind, KINDS)
         return f"kind must be one of {', '.join(KINDS)}, got {spec.kind!r}.{guess}"
-    ok = _NAME.fullmatch(spec.name)
-    return "" if ok else f"a name is letters, digits, _ . + and -, got {spec.name!r}"
+    if not _NAME.fullmatch(spec.name):
+        return f"a name consists of letters, digits, _ . + and -, got {spec.name!r}"
+    return ""
 
 
 def _problem_of_tested(value: Any) -> str:
-    if not (isinstance(value, tuple) and all(isinstance(x, SimulatorVersions) for x in value)):
+    if not (
+        isinstance(value, tuple)
+        and all(isinstance(versions, SimulatorVersions) for versions in value)
+    ):
         return f"tested of a component must be a tuple of SimulatorVersions, got {value!r}"
     return ""
 

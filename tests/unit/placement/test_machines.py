@@ -18,7 +18,7 @@ ALONE = "cluster.backend=local needs no plugin: all workers in one process"
 @pytest.fixture
 def core_alone(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     """Installed from an index, without any plugin."""
-    registry = Registry.load(found=[Installed("core", CORE)], environ={})
+    registry = Registry.load(plugins=[Installed("core", CORE)], environ={})
     monkeypatch.setattr(machines, "load_plugins", lambda: registry)
     monkeypatch.setattr(extras, "SCRIPT", tmp_path / "requirements/install.sh")
 

@@ -286,7 +286,7 @@ def halves(inventory, cluster):
 """
     )
     monkeypatch.syspath_prepend(tmp_path)
-    registry = Registry.load(found=[Installed("halves", "acme_halves")])
+    registry = Registry.load(plugins=[Installed("halves", "acme_halves")])
     cluster = ClusterConfig(component_placement="half_each")
     plan = make_plan(cluster, Inventory.uniform(1, EIGHT_GPUS), registry)
     assert [p.resources for p in plan.processes("actor")] == [(4,), (5,), (6,), (7,)]
@@ -334,7 +334,7 @@ def test_a_registered_placement_on_the_command_line(install, monkeypatch, capsys
 def test_a_placement_name_that_nobody_registered():
     cluster = ClusterConfig(component_placement="half_each")
     with pytest.raises(PluginError, match="no placement 'half_each'"):
-        make_plan(cluster, Inventory.uniform(1, EIGHT_GPUS), Registry.load(found=[]))
+        make_plan(cluster, Inventory.uniform(1, EIGHT_GPUS), Registry.load(plugins=[]))
 
 
 # -- many machines ------------------------------------------------------------------------------

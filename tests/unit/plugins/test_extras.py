@@ -75,7 +75,7 @@ def test_the_extra_that_ships_a_name(metadata, kind, name, extra):
 
 
 def test_the_message_is_a_command(metadata):
-    registry = Registry.load(found=[], environ={})
+    registry = Registry.load(plugins=[], environ={})
     with pytest.raises(PluginError) as caught:
         registry.get("env", "maniskill")
     assert str(caught.value) == (
@@ -101,7 +101,7 @@ def test_the_message_is_a_command(metadata):
 )
 def test_an_extra_is_offered_only_for_what_it_ships(metadata, kind, name, said, hint):
     with pytest.raises(PluginError) as caught:
-        Registry.load(found=[], environ={}).get(kind, name)
+        Registry.load(plugins=[], environ={}).get(kind, name)
     assert said in caught.value.message and caught.value.hint == hint
 
 
@@ -173,5 +173,5 @@ def test_a_clone_has_a_script_of_its_own(metadata, monkeypatch, tmp_path, names,
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert extras.install_command(names) == f"bash {script}{words}"
     with pytest.raises(PluginError, match=f"ships as an extra: bash {script} --env hut$"):
-        Registry.load(found=[], environ={}).get("env", "hut_5")
+        Registry.load(plugins=[], environ={}).get("env", "hut_5")
     assert extras.installing(["wandb"]) == "pip install wandb"

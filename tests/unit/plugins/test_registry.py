@@ -68,7 +68,7 @@ def test_a_stranger_is_found_through_its_entry_point_alone(install):
         (GOOD.replace("return [", "[", 1), "rlcore_components must return a list, got NoneType"),
         (
             GOOD + "\n    def rlcore_after_rollout(run): pass",
-            "rlcore_after_rollout is not marked: write @hookimpl, of rlcore, above it",
+            "rlcore_after_rollout is not marked: write @rlcore.hookimpl above it",
         ),
         (GOOD.replace("return [", "raise ValueError('boom'); return ["), "ValueError: boom"),
         (GOOD.replace("_components()", "_components(nonsense)"), "nonsense"),
@@ -97,7 +97,7 @@ def test_a_bad_plugin_is_a_row_with_the_reason_and_the_others_work(install, sour
         (
             "ComponentSpec('env', 'my maze', 'a:b')",
             ("env", "my maze"),
-            "a name is letters, digits, _ . + and -, got 'my maze'",
+            "a name consists of letters, digits, _ . + and -, got 'my maze'",
         ),
         (
             "ComponentSpec('enviro', 'maze', 'a:b')",
@@ -118,7 +118,7 @@ def test_a_bad_plugin_is_a_row_with_the_reason_and_the_others_work(install, sour
         (
             "ComponentSpec('command', '-x', 'a:b')",
             ("command", "-x"),
-            "a name is letters, digits, _ . + and -, got '-x'",
+            "a name consists of letters, digits, _ . + and -, got '-x'",
         ),
         (
             "{'name': 'maze'}",

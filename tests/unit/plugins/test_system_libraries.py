@@ -35,7 +35,7 @@ def test_the_library_that_was_not_found_is_named_though_it_loads_here(bare: None
 
 
 def test_of_another_library_only_the_file_is_known() -> None:
-    wanted = "install the package of this system that holds libacme-2.so.1.0"
+    wanted = "install the system package that contains libacme-2.so.1.0"
     assert system_libraries.install_hint(f"libacme-2.so.1.0: {SAID}") == wanted
 
 
