@@ -137,7 +137,7 @@ class Facts:
                 networks=needs.networks,
                 batch=batch(len(processes)),
                 shares=self.placement.shards,
-                gathers_again=fsdp.reshards,
+                reshards=fsdp.reshards,
                 recomputes=fsdp.gradient_checkpointing,
                 offloads=fsdp.cpu_offload,
                 on_cores=all(map(self.placement.is_on_cores, processes)),
@@ -155,7 +155,7 @@ class Facts:
         return Batch(
             rows=self.rows_per_forward,
             samples=min(config.actor.micro_batch_size, config.actor.chunks_per_rank(actors)),
-            taught=-(-config.sft.batch_size // actors) if config.sft.enabled else 0,
+            sft_samples=-(-config.sft.batch_size // actors) if config.sft.enabled else 0,
             stored=-(-env.total_num_envs * env.rollout_epoch * chunks // processes),
             replay=-(-self.replay_bytes // actors),
         )

@@ -28,7 +28,7 @@ from rlcore.placement.memory import (
     with_fitting_micro_batches,
 )
 from rlcore.placement.plan import Plan
-from rlcore.placement.propose import worth_leaving
+from rlcore.placement.propose import roles_to_offload
 from rlcore.placement.routes import WeightRoute, describe_transports
 from rlcore.utils.console import as_text
 from rlcore.utils.text import format_ranges
@@ -174,7 +174,7 @@ def _offload(plan: Plan, memory: Mapping[str, MemoryNeed]) -> list[str]:
     if any(plan.is_offloaded(role, one) for role, processes in plan.roles() for one in processes):
         without = _most(replace(plan, offloads=()), memory)
         return [f"offload: the fullest GPU holds {_most(plan, memory)}, without it {without}"]
-    best = worth_leaving(plan, memory)
+    best = roles_to_offload(plan, memory)
     named = " ".join(f"{name}.enable_offload=true" for name in best)
     most = _most(replace(plan, offloads=best), memory)
     return [f"with {named} the fullest GPU holds {most}"] if best else []

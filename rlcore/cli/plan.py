@@ -24,7 +24,7 @@ from rlcore.contracts.errors import UserError
 from rlcore.placement import Inventory, Plan, find_inventory
 from rlcore.placement.described_nodes import KEY, read_inventory
 from rlcore.placement.memory import format_bytes, usable, with_samples
-from rlcore.placement.propose import PRESETS, Fill, fill, layouts, worth_leaving
+from rlcore.placement.propose import PRESETS, Fill, fill, layouts, roles_to_offload
 from rlcore.plugins.registry import Registry, load_plugins
 from rlcore.utils.text import format_value
 
@@ -216,7 +216,7 @@ def _micro_batches(facts: Facts) -> Iterator[int]:
 
 def _leaving(name: str, keys: dict[str, Any], plan: Plan, facts: Facts) -> Tried | None:
     """Return the layout with offload; None if it is enabled already or does not help."""
-    asked = worth_leaving(plan, facts.memory)
+    asked = roles_to_offload(plan, facts.memory)
     if not asked or set(asked) <= set(plan.offloads):
         return None
     full, changes = _filled(replace(plan, offloads=asked), facts)

@@ -1,6 +1,6 @@
 """Combine a policy with the algorithm's networks that take part in acting.
 
-    policy + networks + algorithm.acting -> ActingPolicy
+    policy + networks + algorithm.acting_head -> ActingPolicy
 
 The result is a policy: rollout workers act with it, its weights are synced, and it is saved and
 loaded. The learner takes the original policy out again (:func:`without_acting_networks`).
@@ -42,12 +42,14 @@ from rlcore.runs.acting import NETWORKS, saved_with, write_algorithm
 
 
 class ActingPolicy(nn.Module):
-    """See :class:`rlcore.contracts.protocols.Policy`.
+    """A policy whose decisions an algorithm's networks take part in.
+
+    For the methods see :class:`rlcore.contracts.protocols.Policy`.
 
     Args:
         policy: the wrapped policy. Every method other than `act` is its own.
         networks: the algorithm's networks that act, by name.
-        acting: chooses actions with the policy and these networks.
+        acting: part of the algorithm that decides with the policy and these networks.
         named: name of the algorithm.
         frozen: whether updates change only the networks, and never the policy.
 
@@ -70,12 +72,14 @@ class ActingPolicy(nn.Module):
         self.policy: Any = policy
         self.networks = nn.ModuleDict(dict(networks))
         self.spec = policy.spec
-        self._acting, self._named, self._frozen = acting, named, frozen
+        self._acting_head = acting
+        self._algorithm_name = named
+        self._frozen = frozen
         self.learned = False
 
     @torch.no_grad()
     def act(self, inputs: Inputs, keys: RowKeys, *, deterministic: bool = False) -> PolicyOutput:
-        return self._acting.act(self.policy, inputs, keys, deterministic=deterministic)
+        return self._acting_head.act(self.policy, inputs, keys, deterministic=deterministic)
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         """Return the parameters that an update may change: the policy's groups, unless it is
@@ -87,7 +91,7 @@ class ActingPolicy(nn.Module):
         """Write the policy as its model does, and the networks once they have been trained."""
         self.policy.save_pretrained(path)
         if self.learned:
-            write_algorithm(path, self._named)
+            write_algorithm(path, self._algorithm_name)
             weights = self.networks.state_dict()
             tensors = {name: tensor.contiguous() for name, tensor in weights.items()}
             save_file(tensors, path / NETWORKS)
@@ -100,14 +104,14 @@ class ActingPolicy(nn.Module):
             CheckpointError: the file is damaged, or names or shapes differ from the networks'.
         """
         # networks of another algorithm: the checks before the run have refused them or warned
-        if saved_with(folder) != self._named:
+        if saved_with(folder) != self._algorithm_name:
             return
         file = folder / NETWORKS
         expected = {name: list(tensor.shape) for name, tensor in self.networks.state_dict().items()}
         stored = {name: list(header.shape) for name, header in read_headers(file).items()}
         if stored != expected:
             raise CheckpointError(
-                f"{file} holds other networks than algorithm {self._named} has under "
+                f"{file} holds other networks than algorithm {self._algorithm_name} has under "
                 "these settings: names or shapes differ",
                 hint="set the keys of algorithm as they were",
             )
@@ -172,8 +176,9 @@ def with_acting_networks(
     seed: int,
     folder: str | Path | None,
 ) -> Policy:
-    """Return the policy combined with the algorithm's acting networks, or the policy itself if the
-    algorithm has none.
+    """Return the policy combined with the algorithm's acting networks.
+
+    If no network of the algorithm acts, the policy itself is returned.
 
     Args:
         env: the env that the policy acts in.

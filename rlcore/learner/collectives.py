@@ -137,12 +137,12 @@ def whole_batch(trajectory: Trajectory | None) -> Trajectory:
     for part_rank, part in enumerate(padded):
         if part_rank != dist.get_rank():
             part.sample_index.fill_(columns.NO_DECISION)
-    whole = columns.beside(padded)
+    whole = columns.concatenate(padded)
     return columns.canonical(replace(whole, inputs=trajectory.inputs, replay=trajectory.replay))
 
 
 def _lend_row(trajectory: Trajectory) -> Trajectory:
-    """Copy one row of inputs and replay to the ranks that have none.
+    """Copy one row of inputs and replay to the ranks without rows.
 
     A rank without decisions must still take part in the forwards of the others. No `sample_index`
     refers to the copied row, so it is in no sample.

@@ -100,7 +100,7 @@ class ControlTraining:
 
     def train(self, until: float, on_progress: OnProgress | None) -> dict[str, Any]:
         """Train until the share `until` of the steps is done; return the history so far."""
-        self._history = self._trainer.go_on(
+        self._history = self._trainer.fit_control(
             self._train,
             self._val,
             samples=self._samples,

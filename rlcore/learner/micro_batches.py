@@ -35,13 +35,13 @@ class MicroBatches:
 
     def __init__(self, size: int, *, lockstep: bool) -> None:
         self.size = size
-        self._asked = size
+        self._initial_size = size
         self._lockstep = lockstep
 
     @property
     def halved(self) -> bool:
         """Check whether a micro-batch has run out of memory."""
-        return self.size < self._asked
+        return self.size < self._initial_size
 
     def split(self, count: int) -> Sequence[Tensor]:
         """Return the sample indices of each micro-batch, int64 `[at most size]`.
@@ -81,7 +81,7 @@ class MicroBatches:
                 torch.cuda.empty_cache()
 
     def _halve(self, error: torch.OutOfMemoryError) -> None:
-        """Halve the size, rounded up; raise where that is not possible."""
+        """Halve the size, rounded up; raise if that is not possible."""
         problem = f"an update does not fit into memory with {KEY}={self.size}: {error}"
         if self.size == 1:
             hint = "set actor.fsdp_config.gradient_checkpointing=true"
@@ -89,8 +89,8 @@ class MicroBatches:
         if self._lockstep:
             raise MicroBatchError(
                 problem,
-                hint=f"set {KEY} to {self.size // 2} or less: as the actor processes divide the "
-                "parameters, none can make smaller micro-batches alone; with "
-                "runner.auto_resume=true the run goes on with smaller ones by itself",
+                hint=f"set {KEY} to {self.size // 2} or less: actor processes that shard the "
+                "parameters can't choose smaller micro-batches separately; with "
+                "runner.auto_resume=true the run resumes with smaller ones automatically",
             ) from None
         self.size = -(-self.size // 2)

@@ -29,11 +29,12 @@ class Networks:
 
     def __init__(self, modules: Mapping[str, nn.Module], needs: Sequence[NetworkNeeds]) -> None:
         self.online = {network.name: modules[network.name] for network in needs}
-        self._lags = {
+        self._polyak_factors = {
             network.name: network.polyak for network in needs if network.polyak is not None
         }
         self.targets = {
-            name: copy.deepcopy(self.online[name]).requires_grad_(False) for name in self._lags
+            name: copy.deepcopy(self.online[name]).requires_grad_(False)
+            for name in self._polyak_factors
         }
         self._needs = needs
         self.acting: dict[str, nn.Module] = {}
@@ -72,11 +73,11 @@ class Networks:
         Args:
             trained: names of networks; those without a target network are ignored.
         """
-        for name in self._lags.keys() & set(trained):
+        for name in self._polyak_factors.keys() & set(trained):
             target = self.targets[name]
             online = self.online[name]
             for averaged, parameter in zip(target.parameters(), online.parameters(), strict=True):
-                averaged.lerp_(parameter, self._lags[name])
+                averaged.lerp_(parameter, self._polyak_factors[name])
             for copied, buffer in zip(target.buffers(), online.buffers(), strict=True):
                 copied.copy_(buffer)
 
@@ -133,7 +134,8 @@ def make_networks(
 
     Raises:
         AlgorithmError: `networks()` returned other networks than `AlgorithmNeeds.networks` lists,
-            or an entry of that list has a reserved name or acts as a copy that it does not have.
+            or an entry of that list has a reserved name, or acts with a target network that it does
+            not have.
     """
     needs: AlgorithmNeeds = algorithm.needs
     with torch.random.fork_rng(devices=[]):
@@ -150,7 +152,8 @@ def make_networks(
     if invalid or not complete or not all(isinstance(m, nn.Module) for m in modules.values()):
         raise AlgorithmError(
             f"algorithm {named}: networks() gave {modules!r:.200}, expected a module for each of "
-            f"{names}, names without a dot, neither policy nor value, a lag where the copy acts",
+            f"{names}; names have no dot and are neither policy nor value, and a network with "
+            "acts_with='target' has a polyak factor",
             hint="AlgorithmNeeds.networks and networks() must agree",
         )
     return Networks(modules, needs.networks)

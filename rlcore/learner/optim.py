@@ -59,7 +59,7 @@ class StepReport:
 
     Attributes:
         grad_norms: norm before clipping of each set of groups that is clipped jointly
-            (:meth:`PolicyOptimizer.clipped_with`); sets without gradients are omitted.
+            (:meth:`PolicyOptimizer.clip_group`); sets without gradients are omitted.
         applied: false if the whole step was skipped because a gradient was not finite.
     """
 
@@ -145,7 +145,7 @@ class PolicyOptimizer:
             "weight_decay": self._config.weight_decay,
         }
 
-    def clipped_with(self, group: str) -> str:
+    def clip_group(self, group: str) -> str:
         """Return the name of the joint norm that clips a group: the policy and its value head share
         "policy", and a network has its own."""
         return group if group in self._networks else "policy"
@@ -218,7 +218,7 @@ class PolicyOptimizer:
             for parameter in parameters:
                 gradient = self._stepped(parameter).grad
                 if gradient is not None:
-                    clipped = jointly_clipped.setdefault(self.clipped_with(name), [])
+                    clipped = jointly_clipped.setdefault(self.clip_group(name), [])
                     clipped.append((parameter, gradient))
         norms = {}
         for name, pairs in jointly_clipped.items():
@@ -235,7 +235,7 @@ class PolicyOptimizer:
         tensors = [self._stepped(p) for ps in self._parameters.values() for p in ps]
         return [tensor.detach().flatten()[:SAMPLE].clone() for tensor in tensors]
 
-    def moved_from(self, before: Sequence[Tensor]) -> bool:
+    def differs_from(self, before: Sequence[Tensor]) -> bool:
         """Check whether any sampled entry differs from an earlier :meth:`sample`."""
         pairs = zip(before, self.sample(), strict=True)
         return not all(torch.equal(earlier, current) for earlier, current in pairs)
@@ -294,9 +294,8 @@ class PolicyOptimizer:
                     f"optimizer state {key} has shape {tuple(tensor.shape)}, "
                     f"its parameter has {tuple(parameter.shape)}"
                 )
-            if (
-                moment == MASTER
-            ):  # the parameter has one here too: a resume can't change the precision
+            if moment == MASTER:
+                # the parameter has a master copy here too: a resume can't change the precision
                 self._masters[parameter].data.copy_(dtensor.rows_for(tensor, parameter))
                 continue
             # AdamW keeps its step count on the host

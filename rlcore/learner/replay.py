@@ -99,8 +99,8 @@ class Segment:
         }
 
     def n_step_targets(self, rows: Tensor, chunks: int, gamma: float) -> dict[str, Tensor]:
-        """Return n-step targets: `rewards`, `discounts`, `known` and `inputs.NAME`; see
-        :class:`Following`."""
+        """Return n-step targets: `rewards`, `discounts`, `valid` and `inputs.NAME`; see
+        :class:`rlcore.contracts.learning.NStepTargets`."""
         chunk, column = (axis[rows] for axis in self.decisions)
         # n chunks with rewards, and the decision after them
         positions, same_episode = _decisions_from(self.batch, chunk, column, chunks + 1)
@@ -178,13 +178,13 @@ class ReplayStore:
         channels = () if env is None else env.actions
         bounds = [(channel.low, channel.high) for channel in channels for _ in range(channel.size)]
         self._range = torch.tensor(bounds).T if bounds else None
-        self._taught: list[DemonstrationRows] = []
+        self._demonstrations: list[DemonstrationRows] = []
         self._segments: list[Segment] = []
         self._renumber()
 
     def add_demonstrations(self, samples: SupervisedSamples) -> None:
         """Put demonstrations into the replay, in place of earlier ones."""
-        self._taught = [DemonstrationRows(samples)]
+        self._demonstrations = [DemonstrationRows(samples)]
         self._renumber()
 
     def add(self, number: int, batch: Trajectory) -> None:
@@ -212,9 +212,9 @@ class ReplayStore:
 
     def _renumber(self) -> None:
         """Number the rows, after demonstrations or segments have changed."""
-        self._kinds: list[Any] = [*self._taught, *self._segments]
-        self._starts = torch.tensor([0, *map(len, self._kinds)]).cumsum(0)
-        demonstrations = sum(map(len, self._taught))
+        self._sources: list[Any] = [*self._demonstrations, *self._segments]
+        self._starts = torch.tensor([0, *map(len, self._sources)]).cumsum(0)
+        demonstrations = sum(map(len, self._demonstrations))
         total = int(self._starts[-1])
         # torch.cat needs at least one tensor, so an empty one comes first here and below
         success = torch.cat(
@@ -230,8 +230,8 @@ class ReplayStore:
         _, task, counts = torch.cat(tasks).unique(return_inverse=True, return_counts=True)
         # successful rows are drawn with equal probability for each task
         self._chances = 1 / counts[task].double() / len(counts)
-        local = (source.is_local for source in self._kinds)
-        self._held = torch.cat([torch.zeros(0).bool(), *local])
+        local = (source.is_local for source in self._sources)
+        self._is_local = torch.cat([torch.zeros(0).bool(), *local])
 
     # -- rows ---------------------------------------------------------------------------------
 
@@ -251,14 +251,14 @@ class ReplayStore:
         if not len(rows):
             raise AlgorithmError(
                 f"the algorithm draws {among} from its replay, which has none",
-                hint="ask learning.replay.count first",
+                hint="check learning.replay.count first",
             )
         chances = self._chances.numpy() if among == "successes" else None
         return rows[torch.from_numpy(generator(*key, among).choice(len(rows), count, p=chances))]
 
     def local_rows(self, rows: Tensor) -> Tensor:
         """Return those of the rows that this rank trains on, in their order."""
-        return rows[self._held[rows]]
+        return rows[self._is_local[rows]]
 
     def inputs(self, rows: Tensor) -> dict[str, Tensor]:
         return self._gather(rows, lambda source, local: source.inputs(local))
@@ -291,19 +291,19 @@ class ReplayStore:
         return NStepTargets(**light, inputs=inputs)
 
     def _gather(
-        self, rows: Tensor, ask: Callable[[Any, Tensor], Mapping[str, Tensor]]
+        self, rows: Tensor, read: Callable[[Any, Tensor], Mapping[str, Tensor]]
     ) -> dict[str, Tensor]:
         """Gather rows across demonstrations and segments, in the order of `rows`, on the device.
 
         Args:
-            ask: returns the arrays of one source, given the rows' numbers within it.
+            read: function that returns the arrays of one source, given row numbers within it.
         """
         owner = torch.bucketize(rows, self._starts[1:], right=True)
         parts = []
         positions = []
         for index in owner.unique().tolist():
             position = (owner == index).nonzero().squeeze(1)
-            parts.append(ask(self._kinds[index], rows[position] - self._starts[index]))
+            parts.append(read(self._sources[index], rows[position] - self._starts[index]))
             positions.append(position)
         order = torch.cat(positions).argsort()
         return {
@@ -323,12 +323,12 @@ class ReplayStore:
         Returns:
             (number, parts) of every segment, for :meth:`load`.
         """
-        known = set(known)
+        stored_names = set(known)
         for segment in self._segments:
             names = segment_files(segment.number, segment.parts)
             name = names[collectives.rank() % segment.parts]
-            # a segment of another world size was loaded from files, which are known
-            if segment.parts == collectives.world_size() and name not in known:
+            # a segment of another world size was loaded from files, which are stored already
+            if segment.parts == collectives.world_size() and name not in stored_names:
                 columns = segment.local_columns()
                 light = {field: getattr(columns, field) for field in LIGHT}
                 inputs = {f"{_INPUTS}{field}": array for field, array in columns.inputs.items()}

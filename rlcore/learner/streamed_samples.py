@@ -27,7 +27,9 @@ Batch = tuple[dict[str, Tensor], Tensor, Tensor]
 """Inputs, actions and mask of a batch of samples."""
 AHEAD = 8
 """Number of batches that are prefetched."""
-ACTIONS, MASK = "sft/actions", "sft/mask"  # cached with the policy's inputs, by these names
+# names by which actions and masks are cached with the policy's inputs
+ACTIONS = "sft/actions"
+MASK = "sft/mask"
 
 
 @dataclass(frozen=True)
@@ -119,13 +121,15 @@ class StreamedSamples:
             own_places = places[numbers == number]
             own_places = own_places[np.argsort(rows[own_places])]
             demo = self._demos[number]
-            which = rows[own_places] - (self._ends[number] - len(demo.frame_steps))
+            frame_indices = rows[own_places] - (self._ends[number] - len(demo.frame_steps))
             if isinstance(demo.frames, LazyFrames):
-                frames = self._decoders.submit(partial(demo.frames.read, which.tolist()))
+                frames = self._decoders.submit(partial(demo.frames.read, frame_indices.tolist()))
             else:
                 frames = Future()
-                frames.set_result({name: array[which] for name, array in demo.frames.items()})
-            part = replace(demo, frames={}, frame_steps=demo.frame_steps[which])
+                frames.set_result(
+                    {name: array[frame_indices] for name, array in demo.frames.items()}
+                )
+            part = replace(demo, frames={}, frame_steps=demo.frame_steps[frame_indices])
             jobs.append(_Job(own_places, rows[own_places], part, frames))
         return self._thread.submit(self._assemble, rows, jobs)
 

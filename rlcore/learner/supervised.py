@@ -168,7 +168,8 @@ class SupervisedTrainer:
             ConfigError: there are no training samples.
             TrainingError: most gradients, a weight or a validation loss is not finite.
         """
-        steps, patience = self._config.max_steps, self._config.patience
+        steps = self._config.max_steps
+        patience = self._config.patience
 
         def stop(history: SupervisedHistory) -> str | None:
             if patience is not None and history.plateaued:
@@ -177,7 +178,7 @@ class SupervisedTrainer:
 
         return self._run(train, val, first=0, steps=steps, stop=stop, on_progress=on_progress)
 
-    def go_on(
+    def fit_control(
         self,
         train: Samples,
         val: Samples,

@@ -13,7 +13,7 @@ from rlcore.utils.text import abbreviate_list
 def train_only(policy: Any, patterns: Sequence[str]) -> None:
     """Freeze the parameters whose names match no pattern, and drop them from `parameter_groups`.
 
-    Parameters that the model itself froze stay frozen.
+    Parameters that the model itself has frozen remain frozen.
 
     Args:
         policy: a :class:`rlcore.contracts.protocols.Policy` that is also an `nn.Module`, which no

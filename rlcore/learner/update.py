@@ -197,7 +197,7 @@ class Learner:
             "train/actor/skipped_steps": float(counts.skipped.total()),
             "train/actor/zero_gradient_steps": float(counts.zero_gradient),
             "train/actor/weights_moved": float(
-                collectives.all_max(self._optimizer.moved_from(weights_before))
+                collectives.all_max(self._optimizer.differs_from(weights_before))
             ),
             "train/actor/trained_samples": collectives.all_sum(counts.samples),
             **learning.statistics,
@@ -277,7 +277,7 @@ class Learner:
     def _grad_norms(self, step: Step, report: StepReport) -> dict[str, Metric]:
         """Return the metrics of gradient norms. The first norm has the name of the step, and the
         norm of each further network the network's name."""
-        clipped = list(dict.fromkeys(map(self._optimizer.clipped_with, step.trains)))
+        clipped = list(dict.fromkeys(map(self._optimizer.clip_group, step.trains)))
         names = [step.name, *(METRIC_NAMES.get(name, name) for name in clipped[1:])]
         return {
             f"train/{name}/grad_norm": metric.observation(report.grad_norms.get(group, 0.0))

@@ -71,7 +71,7 @@ def parse(mapping: Any, total: int, groups: Mapping[str, Sequence[int]] | None =
         )
     entries = [(name, value) for names, value in mapping.items() for name in _names(names)]
     for name in COMPONENTS:
-        count = sum(name == other for other, _ in entries)
+        count = [entry_name for entry_name, _ in entries].count(name)
         if count != 1:
             problem = "is missing" if count == 0 else f"appears in {count} entries"
             raise PlacementError(
@@ -148,16 +148,16 @@ def _members(labels: Sequence[str], where: str, groups: Mapping[str, Sequence[in
                 f"{where}: unknown node_group {label!r}{choices_message(label, groups, none=none)}"
             )
         members += groups[label]
-    named = ", ".join(labels)
+    label_list = ", ".join(labels)
     if not members:
-        empty = "has no ranks" if named else "must name at least one group"
+        problem = "has no ranks" if label_list else "must name at least one group"
         raise PlacementError(
-            f"{where}: node_group {empty}, got {named!r}",
-            hint="its nodes have no accelerators? ignore_hardware: true in cluster.node_groups "
+            f"{where}: node_group {problem}, got {label_list!r}",
+            hint="if its nodes have no accelerators, ignore_hardware: true in cluster.node_groups "
             "makes their cores its ranks",
         )
     if len(set(members)) != len(members):
-        raise PlacementError(f"{where}: the node groups {named!r} overlap")
+        raise PlacementError(f"{where}: the node groups {label_list!r} overlap")
     return members
 
 

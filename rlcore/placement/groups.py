@@ -43,8 +43,8 @@ def read_groups(node_groups: Sequence[Any], inventory: Inventory) -> dict[str, N
     """Return the node groups of a configuration, by label.
 
     Raises:
-        PlacementError: an entry has another form, names a node that does not exist, or asks for a
-            label that no node carries.
+        PlacementError: an entry has another form, names a node that does not exist, or requires a
+            label that no node has.
     """
     groups: dict[str, NodeGroup] = {}
     for entry in node_groups:
@@ -70,7 +70,7 @@ def _require_form(entry: Mapping[Any, Any], where: str) -> None:
             )
     if sum(name in entry for name in BY) != 1:
         raise PlacementError(
-            f"{where} must say which nodes it means, by one of {' and '.join(BY)}, got "
+            f"{where} must select nodes by one of {' and '.join(BY)}, got "
             f"{', '.join(name for name in BY if name in entry) or 'neither'}",
             hint=f"{FORM}, or {{label: NAME, node_labels: {{pool: sim}}}}",
         )

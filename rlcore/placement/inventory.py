@@ -1,7 +1,7 @@
 """Describe the machines of a cluster: nodes with cores, accelerators and memory. Starts nothing.
 
 Ranks are numbered over all nodes in order. If any node has an accelerator, ranks are accelerators;
-otherwise they are CPU cores. In a cluster with accelerators, cores have ranks after those of all
+if none has, they are CPU cores. In a cluster with accelerators, cores have ranks after those of all
 accelerators, which only node groups with `ignore_hardware` use.
 """
 
@@ -58,7 +58,8 @@ class Inventory:
 
     Attributes:
         nodes: the machines.
-        head: `host:port` of the head node of a cluster that this run joined; empty otherwise.
+        head: `host:port` of the head node of the cluster that this run joined; empty if it joined
+            none.
         assumptions: assumptions about machines that are only described, one sentence each.
     """
 
@@ -75,7 +76,7 @@ class Inventory:
 
     @classmethod
     def uniform(cls, nodes: int, node: Node) -> Inventory:
-        """Describe `nodes` equal machines, to plan for a cluster that is not at hand."""
+        """Describe `nodes` equal machines, to plan for a cluster without access to it."""
         return cls((node,) * nodes)
 
     @cached_property

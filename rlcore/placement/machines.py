@@ -21,7 +21,7 @@ def find_inventory(cluster: ClusterConfig, *, only_look: bool = False) -> Invent
             nodes that have not joined are not waited for.
 
     Raises:
-        PlacementError: nodes did not join or differ, or described machines are to run something.
+        PlacementError: nodes did not join or differ, or a run is to start on described machines.
         PluginError: the backend is not registered.
         WorkerError: no cluster answers.
     """
@@ -29,9 +29,9 @@ def find_inventory(cluster: ClusterConfig, *, only_look: bool = False) -> Invent
     if cluster.inventory is not None:
         if not only_look:
             raise PlacementError(
-                "cluster.inventory describes machines to plan for: nothing can run on them, got "
+                "cluster.inventory describes machines to plan for, on which nothing can run, got "
                 f"{cluster.inventory!r}",
-                hint="add --dry-run, or leave it out",
+                hint="add --dry-run, or remove cluster.inventory",
             )
         from rlcore.placement.described_nodes import read_inventory  # loads a YAML parser
 
@@ -46,12 +46,12 @@ def require_backend(cluster: ClusterConfig) -> ComponentSpec:
     """Return the registered backend of a run.
 
     Raises:
-        PluginError: no backend of that name is registered. The hint says what installs it, and
-            which backend needs no plugin.
+        PluginError: no backend of that name is registered. The hint names the command that
+            installs it, and the backend that needs no plugin.
     """
     try:
         return load_plugins().get("backend", cluster.backend).spec
     except PluginError as error:
-        instead = "cluster.backend=local needs no plugin: all workers in one process"
-        hint = f"{error.hint}; {instead}" if error.hint else instead
+        alternative = "cluster.backend=local needs no plugin: all workers in one process"
+        hint = f"{error.hint}; {alternative}" if error.hint else alternative
         raise type(error)(error.message, hint=hint) from None

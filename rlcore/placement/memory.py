@@ -31,7 +31,7 @@ FREE = 0.1
 libraries need workspace, and main memory also holds simulators and frames in transit."""
 _ADAMW_MOMENTS = 2
 _FP32 = BYTES["fp32"]
-_OWN = 2 + _ADAMW_MOMENTS  # with a network's weights and gradients
+_NETWORK_COPIES = 2 + _ADAMW_MOMENTS  # weights, gradients and moments of a network
 _WHILE_COLLECTED = 3  # copies of stored decisions: as collected, concatenated, and reordered
 _WHILE_JOINED = 2  # copies of stored decisions: as received, and concatenated
 
@@ -43,14 +43,14 @@ class Batch:
     Attributes:
         rows: rows of one forward of the rollout.
         samples: samples of a micro-batch.
-        taught: samples of a step of supervised training, which has no micro-batches.
+        sft_samples: samples of a step of supervised training, which has no micro-batches.
         stored: decisions stored from a rollout until the update that learns from them.
         replay: bytes of the replay, whose decisions are stored for longer.
     """
 
     rows: int = 0
     samples: int = 0
-    taught: int = 0
+    sft_samples: int = 0
     stored: int = 0
     replay: int = 0
 
@@ -68,9 +68,9 @@ class MemoryNeed:
         gathered: parameters that sharding gathers while the process learns.
         stepping: temporary memory of the optimizer's step.
         sample: activations of one sample in a forward with a backward pass.
-        samples, taught: number of samples in such a forward, see :class:`Batch`.
-        host: main memory, on whatever device the process computes: the program, stored decisions,
-            and what `cpu_offload` moves there.
+        samples, sft_samples: number of samples in such a forward, see :class:`Batch`.
+        host: main memory, whether or not the process computes there: the program, stored
+            decisions, and the shards that `cpu_offload` moves there.
         acts, learns: whether the process has the role of the rollout, of the actor.
     """
 
@@ -81,7 +81,7 @@ class MemoryNeed:
     stepping: int = 0
     sample: int = 0
     samples: int = 0
-    taught: int = 0
+    sft_samples: int = 0
     host: int = 0
     acts: bool = False
     learns: bool = False
@@ -93,7 +93,7 @@ class MemoryNeed:
         Activations and the optimizer's temporary memory never coincide: the step comes after the
         backward pass, when the activations are freed.
         """
-        return self.gathered + max(self.sample * max(self.samples, self.taught), self.stepping)
+        return self.gathered + max(self.sample * max(self.samples, self.sft_samples), self.stepping)
 
     @property
     def peak(self) -> int:
@@ -104,17 +104,17 @@ class MemoryNeed:
     def offloaded(self) -> int:
         """Bytes that move to main memory in the other role's turn.
 
-        A process that acts and learns needs its weights in both turns, so they stay.
+        A process that acts and learns needs its weights in both turns, so they are not offloaded.
         """
         return self.state + (0 if self.acts and self.learns else self.weights)
 
-    def by_turn(self, *, leaves: bool) -> tuple[int, int]:
+    def by_turn(self, *, offloads: bool) -> tuple[int, int]:
         """Return bytes on the device while the rollout acts, and while the actor learns.
 
         Args:
-            leaves: whether the process offloads what it does not need in a turn.
+            offloads: whether the process offloads the memory that it does not need in a turn.
         """
-        if not leaves:
+        if not offloads:
             return self.peak, self.peak
         return (
             self.weights + self.acting if self.acts else 0,
@@ -131,7 +131,7 @@ def memory_per_process(
     networks: Sequence[NetworkNeeds] = (),
     batch: Batch | None = None,
     shares: int = 1,
-    gathers_again: bool = True,
+    reshards: bool = True,
     recomputes: bool = False,
     offloads: bool = False,
     on_cores: bool = False,
@@ -157,7 +157,7 @@ def memory_per_process(
 
     If n processes shard the parameters, an actor holds 1/n of its policy's terms except M a, and in
     addition G b for the G parameters that are gathered at a time; G = P if they stay gathered until
-    the backward pass (`gathers_again` is false), or the policy names no blocks. With `offloads`
+    the backward pass (`reshards` is false), or the policy names no blocks. With `offloads`
     (`cpu_offload`) the shards are in main memory.
 
     Main memory also holds the program, its libraries, stored decisions and the replay.
@@ -174,47 +174,58 @@ def memory_per_process(
         networks: networks of the algorithm.
         batch: largest batches of the process; None for empty ones.
         shares: number of processes that shard the parameters.
-        gathers_again: whether sharded parameters are gathered again for the backward pass.
+        reshards: whether sharded parameters are gathered again for the backward pass.
         recomputes: whether gradient checkpointing recomputes activations.
         offloads: whether the actor's shards are in main memory.
         on_cores: whether the process computes on CPU cores.
     """
     if role == "env":
         return MemoryNeed()
-    size, batch = BYTES[precision], batch or Batch()
-    acts, learns = "rollout" in role, "actor" in role
-    weights, state, stepping = spec.parameters * size, 0, 0
+    size = BYTES[precision]
+    batch = batch or Batch()
+    acts = "rollout" in role
+    learns = "actor" in role
+    weights = spec.parameters * size
+    state = 0
+    stepping = 0
+    gathered = 0
     host = PROGRAM + spec.library_bytes
     host += (_WHILE_COLLECTED if acts else _WHILE_JOINED) * batch.stored * spec.sample_bytes
     if learns:
         host += LEARNING + batch.replay
         masters = 1 if size < _FP32 else 0
-        each = (1 + _ADAMW_MOMENTS + masters) * _FP32 + int(reference) * size
-        state = each * spec.trainable_parameters
+        per_parameter = (1 + _ADAMW_MOMENTS + masters) * _FP32 + int(reference) * size
+        state = per_parameter * spec.trainable_parameters
         stepping = 0 if on_cores else _FP32 * spec.trainable_parameters
-    gathered = 0
     if learns and shares > 1:
-        weights, state, stepping = (-(-one // shares) for one in (weights, state, stepping))
-        blocks = spec.gathered_parameters if gathers_again else 0
+        weights = -(-weights // shares)  # rounded up, as are the next two
+        state = -(-state // shares)
+        stepping = -(-stepping // shares)
+        blocks = spec.gathered_parameters if reshards else 0
         gathered = (blocks or spec.parameters) * size
         if offloads:
-            host, weights, state, stepping = host + weights + state, 0, 0, 0
-    if not learns:
-        weights += sum(_FP32 * one.parameters for one in networks if one.acts_with)
-    else:
-        state += sum((_OWN + (one.polyak is not None)) * _FP32 * one.parameters for one in networks)
-    made = spec.activations
-    per_row = spec.cache_size * size + made.transient
-    kept = made.recomputed if recomputes else made.stored
+            host += weights + state
+            weights = 0
+            state = 0
+            stepping = 0
+    for network in networks:
+        if learns:
+            copies = _NETWORK_COPIES + (network.polyak is not None)
+            state += copies * _FP32 * network.parameters
+        elif network.acts_with:
+            weights += _FP32 * network.parameters
+    activations = spec.activations
+    per_row = spec.cache_size * size + activations.transient
+    per_sample = activations.recomputed if recomputes else activations.stored
     return MemoryNeed(
         weights=weights,
         state=state,
         acting=batch.rows * per_row if acts else 0,
         gathered=gathered,
         stepping=stepping,
-        sample=max(kept, made.transient) if learns else 0,
+        sample=max(per_sample, activations.transient) if learns else 0,
         samples=batch.samples if learns else 0,
-        taught=batch.taught if learns else 0,
+        sft_samples=batch.sft_samples if learns else 0,
         host=host,
         acts=acts,
         learns=learns,
@@ -223,7 +234,9 @@ def memory_per_process(
 
 def with_samples(memory: Mapping[str, MemoryNeed], samples: int) -> dict[str, MemoryNeed]:
     """Return the memory of each role with micro-batches of at most `samples` samples."""
-    return {role: replace(n, samples=min(samples, n.samples)) for role, n in memory.items()}
+    return {
+        role: replace(need, samples=min(samples, need.samples)) for role, need in memory.items()
+    }
 
 
 def micro_batch_memory(memory: Mapping[str, MemoryNeed]) -> tuple[int, int]:
@@ -260,14 +273,14 @@ def with_fitting_micro_batches(
     return with_samples(memory, samples) if samples and plan.shards == 1 else memory
 
 
-def usable(have: int) -> float:
-    """Return the bytes that a run may use of `have` bytes: all but the fraction `FREE`."""
-    return (1 - FREE) * have
+def usable(capacity: int) -> float:
+    """Return the bytes that a run may use of a memory: all but the fraction `FREE`."""
+    return (1 - FREE) * capacity
 
 
-def fits(need: float, have: int) -> bool:
-    """Return whether `need` bytes fit into a memory of `have` bytes; always if 0 (unknown)."""
-    return not have or need <= usable(have)
+def fits(need: float, capacity: int) -> bool:
+    """Return whether `need` bytes fit into a memory; true if its capacity is 0 (unknown)."""
+    return not capacity or need <= usable(capacity)
 
 
 def driver_memory(plan: Plan, role: str, process: Process) -> int:
@@ -277,10 +290,10 @@ def driver_memory(plan: Plan, role: str, process: Process) -> int:
     """
     if plan.is_on_cores(process):
         return 0
-    alone = len(plan.inventory.nodes) == 1 and (
+    without_nccl = len(plan.inventory.nodes) == 1 and (
         "actor" not in role or plan.world_size("actor") == 1
     )
-    return CONTEXT if role == "env" or alone else CONTEXT + NCCL
+    return CONTEXT if role == "env" or without_nccl else CONTEXT + NCCL
 
 
 def memory_on_rank(plan: Plan, rank: int, memory: Mapping[str, MemoryNeed]) -> float:
@@ -288,17 +301,19 @@ def memory_on_rank(plan: Plan, rank: int, memory: Mapping[str, MemoryNeed]) -> f
 
     The memory of a process is divided evenly among the ranks that it owns.
     """
-    always, acting, learning = 0, 0.0, 0.0
+    always = 0
+    acting = 0.0
+    learning = 0.0
     for role, process in plan.processes_on(rank):
         always += driver_memory(plan, role, process)
-        turns = memory[role].by_turn(leaves=plan.is_offloaded(role, process))
-        acting += turns[0] / len(process.resources)
-        learning += turns[1] / len(process.resources)
+        in_rollout, in_update = memory[role].by_turn(offloads=plan.is_offloaded(role, process))
+        acting += in_rollout / len(process.resources)
+        learning += in_update / len(process.resources)
     return always + max(acting, learning)
 
 
 def most_loaded(plan: Plan, node: int, memory: Mapping[str, MemoryNeed]) -> float:
-    """Return the bytes on the fullest accelerator of a node; 0 if it has none."""
+    """Return the bytes on the fullest accelerator of a node; 0 without accelerators."""
     return max(
         (memory_on_rank(plan, rank, memory) for rank in plan.inventory.ranks(node)), default=0.0
     )
@@ -307,7 +322,8 @@ def most_loaded(plan: Plan, node: int, memory: Mapping[str, MemoryNeed]) -> floa
 def main_memory(plan: Plan, node: int, memory: Mapping[str, MemoryNeed]) -> int:
     """Return the bytes that a node's processes need in main memory.
 
-    A process on cores has all its memory there, another one its `host` part and what it offloads.
+    A process on cores has all its memory there; any other one its `host` part and the memory that
+    it offloads.
     """
     total = 0
     for role, processes in plan.roles():

@@ -64,10 +64,10 @@ class Plan:
 
     @cached_property
     def fused(self) -> bool:
-        """Whether each process is rollout worker and actor at once, over one set of weights.
+        """Whether each process is both rollout worker and actor, over one set of weights.
 
-        That is so if both have the same ranks and environment variables, process by process, and
-        the parameters are replicated: acting needs all of them.
+        That is the case if both have the same ranks and environment variables, process by process,
+        and the parameters are replicated: acting needs all of them.
         """
         rollouts, actors = (
             [(process.resources, self._env_vars(process)) for process in self.processes(component)]
@@ -203,8 +203,8 @@ class Plan:
 def parts_of_stage(env_processes: int, stages: int, rollout_processes: int) -> int:
     """Return the number of parts into which the rows of each stage are split.
 
-    It is 1 if there are at least as many stages as rollout processes, and otherwise the least
-    number by which every rollout process answers equally many parts.
+    With at least as many stages as rollout processes it is 1. With fewer, it is the smallest number
+    with which every rollout process answers equally many parts.
     """
     streams = env_processes * stages
     return 1 if streams >= rollout_processes else lcm(streams, rollout_processes) // streams
@@ -302,7 +302,7 @@ def _require_processes_for_env_vars(cluster: ClusterConfig, plan: Plan) -> None:
     if labels and cluster.backend == "local":
         raise PlacementError(
             f"cluster.node_groups, label {labels[0]!r}: env_vars need a backend with "
-            "processes, got cluster.backend=local, which runs all workers in this one",
+            "processes, got cluster.backend=local, which runs all workers in the driver's process",
             hint="set them where you start the command",
         )
 
@@ -312,7 +312,7 @@ def _require_one_kind(name: str, process: Process, inventory: Inventory) -> None
         raise PlacementError(
             f"{KEY}.{name}: process {process.rank} would own accelerators and cores; a process "
             "takes one kind",
-            hint="name groups with and without ignore_hardware in entries of their own",
+            hint="name groups with and without ignore_hardware in separate entries",
         )
 
 
@@ -321,8 +321,8 @@ def _require_one_node(name: str, process: Process, inventory: Inventory) -> None
     if len(nodes) > 1:
         ranks = f"{process.resources[0]}-{process.resources[-1]}"
         raise PlacementError(
-            f"{KEY}.{name}: process {process.rank} would own ranks {ranks}, which lie on nodes "
-            f"{', '.join(map(str, nodes))}; a process must stay on one node",
+            f"{KEY}.{name}: process {process.rank} would own ranks {ranks}, which are on nodes "
+            f"{', '.join(map(str, nodes))}; a process must be on one node",
             hint="use more processes, or ranks of one node: "
             + "; ".join(
                 f"node {node} has {inventory.ranks(node).start}-{inventory.ranks(node).stop - 1}"

@@ -49,18 +49,22 @@ def layouts(inventory: Inventory) -> dict[str, dict[str, str]]:
     The layout that needs the fewest ranks comes first.
     """
     total = inventory.total
-    found = {"shared": dict.fromkeys(("env", "rollout", "actor"), "all")}
+    half = total // 2
+    placements = {"shared": dict.fromkeys(("env", "rollout", "actor"), "all")}
     if total >= 2 and total % 2 == 0:
-        half = total // 2
-        found["hybrid"] = {"env": _span(0, half), "rollout": _span(half, total), "actor": "all"}
+        placements["hybrid"] = {
+            "env": _span(0, half),
+            "rollout": _span(half, total),
+            "actor": "all",
+        }
     if total >= 4 and total % 4 == 0:
-        quarter, half = total // 4, total // 2
-        found["separate"] = {
+        quarter = total // 4
+        placements["separate"] = {
             "env": _span(0, quarter),
             "rollout": _span(quarter, half),
             "actor": _span(half, total),
         }
-    return found
+    return placements
 
 
 def fill(plan: Plan, memory: Mapping[str, MemoryNeed]) -> tuple[Fill, ...]:
@@ -72,21 +76,21 @@ def fill(plan: Plan, memory: Mapping[str, MemoryNeed]) -> tuple[Fill, ...]:
     nodes = list(enumerate(plan.inventory.nodes))
     gpus = [Fill(most_loaded(plan, n, memory), node.gpu_memory) for n, node in nodes if node.gpus]
     main = [Fill(main_memory(plan, n, memory), node.memory, "node") for n, node in nodes]
-    return tuple(max(each, key=lambda one: one.share) for each in (gpus, main) if each)
+    return tuple(max(fills, key=lambda fill: fill.share) for fills in (gpus, main) if fills)
 
 
 def _span(first: int, stop: int) -> str:
     return str(first) if stop - first == 1 else f"{first}-{stop - 1}"
 
 
-def worth_leaving(plan: Plan, memory: Mapping[str, MemoryNeed]) -> tuple[str, ...]:
+def roles_to_offload(plan: Plan, memory: Mapping[str, MemoryNeed]) -> tuple[str, ...]:
     """Return which of "rollout" and "actor" to offload to minimise the fullest accelerator's use.
 
-    Among equally good choices the one with the fewest roles is returned; it may be empty.
+    Of equally good choices, the one with the fewest roles is returned; it may be empty.
     """
 
-    def most(offloads: tuple[str, ...]) -> float:
-        asked = replace(plan, offloads=offloads)
-        return max(most_loaded(asked, node, memory) for node in range(len(plan.inventory.nodes)))
+    def fullest(offloads: tuple[str, ...]) -> float:
+        changed = replace(plan, offloads=offloads)
+        return max(most_loaded(changed, node, memory) for node in range(len(plan.inventory.nodes)))
 
-    return min(((), ("actor",), ("rollout",), ("rollout", "actor")), key=most)
+    return min(((), ("actor",), ("rollout",), ("rollout", "actor")), key=fullest)

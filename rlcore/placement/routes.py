@@ -29,7 +29,7 @@ class WeightRoute:
 
     Attributes:
         transport: how the bytes travel.
-        sender: component and rank: an actor, or a rollout worker that relays what it received.
+        sender: component and rank: an actor, or a rollout worker that relays the weights.
         readers: ranks of the receiving rollout workers.
         part: number of the shard that the sender holds; the first one also sends replicated
             parameters.

@@ -23,14 +23,14 @@ class _Decision:
     """One decision of one column.
 
     Attributes:
-        made: the row for which the decision was made.
+        waiting: the row for which the decision was made.
         batch: index of the decision batch that has its tensors.
         row: row of the decision within that batch.
         outcome: results of its actions by name (:meth:`ChunkOutcome.of_row`).
         bootstrap: values `[V]` of the observation after it; None: not requested.
     """
 
-    made: Waiting
+    waiting: Waiting
     batch: int
     row: int
     outcome: dict[str, np.ndarray] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class _Batch:
 
 @dataclass
 class TrajectoryBuilder:
-    """Collects one rollout.
+    """Builder of the trajectory of one rollout.
 
     Args:
         version: number of updates done before the rollout.
@@ -71,8 +71,8 @@ class TrajectoryBuilder:
                 values=_host(output.values),
             )
         )
-        for place, row in enumerate(rows):
-            decision = _Decision(row, len(self._batches) - 1, place)
+        for index, row in enumerate(rows):
+            decision = _Decision(row, len(self._batches) - 1, index)
             self._columns.setdefault(row.column, []).append(decision)
 
     def add_outcome(self, outcome: ChunkOutcome) -> None:
@@ -126,11 +126,11 @@ class TrajectoryBuilder:
             bootstrap_values=dense(
                 torch.stack([d.bootstrap if d.bootstrap is not None else zero for d in flat])
             ),
-            task=number([d.made.episode.task for d in flat]),
-            trial=number([d.made.episode.trial for d in flat]),
-            replica=number([d.made.episode.replica for d in flat]),
-            group=number([d.made.episode.group for d in flat]),
-            episode=number([d.made.episode_number for d in flat]),
+            task=number([d.waiting.episode.task for d in flat]),
+            trial=number([d.waiting.episode.trial for d in flat]),
+            replica=number([d.waiting.episode.replica for d in flat]),
+            group=number([d.waiting.episode.group for d in flat]),
+            episode=number([d.waiting.episode_number for d in flat]),
             policy_version=number([self.version] * len(flat)),
             success=stack("success"),
             sample_index=sample_index,

@@ -38,9 +38,9 @@ def take(trajectory: Trajectory, columns: Sequence[int]) -> Trajectory:
     """Return copies of the columns at these positions, in this order, and of their decisions."""
     index = torch.tensor(list(columns), dtype=torch.int64)
     light = {name: getattr(trajectory, name)[:, index] for name in LIGHT}
-    made = light["sample_index"] != NO_DECISION
-    rows = light["sample_index"][made]
-    light["sample_index"][made] = torch.arange(len(rows))
+    decided = light["sample_index"] != NO_DECISION
+    rows = light["sample_index"][decided]
+    light["sample_index"][decided] = torch.arange(len(rows))
     return Trajectory(
         **light,
         inputs={name: array[rows] for name, array in trajectory.inputs.items()},
@@ -59,15 +59,16 @@ def append(parts: Sequence[Trajectory]) -> Trajectory:
     Parts may differ in T: shorter ones are padded with chunks without a decision.
     """
     chunks = max(part.shape[0] for part in parts)
-    padded, first = [], 0
+    padded = []
+    first_row = 0
     for part in parts:
         light = pad(part, chunks)
-        made = light.sample_index != NO_DECISION
-        light.sample_index[made] += first
-        first += int(made.sum())
+        decided = light.sample_index != NO_DECISION
+        light.sample_index[decided] += first_row
+        first_row += int(decided.sum())
         padded.append(light)
     return replace(
-        beside(padded),
+        concatenate(padded),
         inputs={n: torch.cat([part.inputs[n] for part in parts]) for n in parts[0].inputs},
         replay={n: torch.cat([part.replay[n] for part in parts]) for n in parts[0].replay},
     )
@@ -87,7 +88,7 @@ def pad(part: Trajectory, chunks: int) -> Trajectory:
     return Trajectory(**rows, inputs={}, replay={})
 
 
-def beside(parts: Sequence[Trajectory]) -> Trajectory:
+def concatenate(parts: Sequence[Trajectory]) -> Trajectory:
     """Concatenate the light arrays of parts of equal T along the column axis."""
     light = {name: torch.cat([getattr(part, name) for part in parts], dim=1) for name in LIGHT}
     return Trajectory(**light, inputs={}, replay={})

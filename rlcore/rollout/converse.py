@@ -61,15 +61,15 @@ def _converse(policy: Policy, job: RolloutJob) -> Conversation:
             result.seconds["wait_env"] += time.perf_counter() - begin
             if message.sequence != expected[route]:
                 raise WorkerError(
-                    f"message {message.sequence} of {route} came while {expected[route]} was due"
+                    f"{route}: got message {message.sequence}, expected message {expected[route]}"
                 )
             begin = time.perf_counter()
             result.outcomes.extend(message.finished)
             if message.finished:
-                won = sum(outcome.success for outcome in message.finished)
-                yield Count({"episodes": len(message.finished), "successes": won})
+                successes = sum(outcome.success for outcome in message.finished)
+                yield Count({"episodes": len(message.finished), "successes": successes})
             if builder is not None:
-                _account(builder, policy, job, message, answered.get(route))
+                _add_outcome(builder, policy, job, message, answered.get(route))
             if tracer is not None and message.outcome is not None:
                 tracer.add_outcome(message.outcome)
             if message.observation is None:
@@ -78,25 +78,27 @@ def _converse(policy: Policy, job: RolloutJob) -> Conversation:
                 continue
             expected[route] += 1
             answered[route] = message
-            answer = _answer(builder, tracer, policy, job, message)
+            actions = _act(builder, tracer, policy, job, message)
             result.seconds["policy"] += time.perf_counter() - begin
-            yield Send((route.actions,), answer)
+            yield Send((route.actions,), actions)
     if builder is not None and builder.columns():
-        result.trajectory, result.columns = builder.build(), builder.columns()
+        result.trajectory = builder.build()
+        result.columns = builder.columns()
     if tracer is not None:
         result.traces = tracer.traces()
     return result
 
 
-def _answer(
+def _act(
     builder: TrajectoryBuilder | None,
     tracer: Tracer | None,
     policy: Policy,
     job: RolloutJob,
     message: EnvMessage,
 ) -> np.ndarray:
+    """Return the actions for the waiting rows of a message, and record the decisions."""
     assert message.observation is not None
-    inputs, output = _decided(policy, job, message.observation, job.keys(message.rows))
+    inputs, output = _decide(policy, job, message.observation, job.keys(message.rows))
     if builder is not None:
         builder.add_decisions(message.rows, inputs, output)
     if tracer is not None:
@@ -104,7 +106,7 @@ def _answer(
     return output.actions
 
 
-def _decided(
+def _decide(
     policy: Policy, job: RolloutJob, observation: Observation, keys: RowKeys
 ) -> tuple[Inputs, PolicyOutput]:
     """Return the policy's inputs and its decisions, both checked against its spec.
@@ -130,7 +132,7 @@ def _decided(
     return inputs, output
 
 
-def _account(
+def _add_outcome(
     builder: TrajectoryBuilder,
     policy: Policy,
     job: RolloutJob,
@@ -143,7 +145,7 @@ def _account(
     episode itself never uses.
 
     Args:
-        before: the message whose rows acted; None before the first chunk.
+        before: previous message of the route, whose rows acted; None before the first chunk.
     """
     outcome = message.outcome
     if outcome is None or before is None:
@@ -151,7 +153,7 @@ def _account(
     builder.add_outcome(outcome)
     if outcome.bootstrap_observation is None:
         return
-    rows = [before.rows[place] for place in outcome.bootstrap_rows]
+    rows = [before.rows[index] for index in outcome.bootstrap_rows]
     keys = job.keys(row._replace(decision=row.decision + 1) for row in rows)
-    values = _decided(policy, job, outcome.bootstrap_observation, keys)[1].values
-    builder.add_bootstrap([row.column for row in rows], values)
+    _, output = _decide(policy, job, outcome.bootstrap_observation, keys)
+    builder.add_bootstrap([row.column for row in rows], output.values)

@@ -26,7 +26,8 @@ def decide(
 
     With a fixed forward batch, the result of a row is bitwise independent of the other rows and of
     its position in the batch: all forwards have the same size, so the library chooses the same
-    kernels, and :func:`padded_rows` makes these treat all rows alike. The last forward is padded.
+    kernels, and :func:`padded_rows` makes these process all rows in the same way. The last forward
+    is padded.
 
     Args:
         forward_batch: rows per forward, before padding to whole kernel blocks; None: all rows in

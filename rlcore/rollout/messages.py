@@ -38,7 +38,7 @@ class Receive:
     Attributes:
         key: key of the queue.
         timeout: seconds to wait for a message; then the wait ends with an error.
-        waiting_for: what the message is expected from, for that error.
+        waiting_for: the expected message and its sender, for that error.
     """
 
     key: str
@@ -97,9 +97,9 @@ class ChunkOutcome:
         columns: R column numbers.
         rewards, valid, terminated, truncated: `[R, C]`, as in
             :class:`rlcore.contracts.protocols.ChunkResult`.
-        success: bool `[R]`, as there.
+        success: bool `[R]`, as in `ChunkResult`.
         bootstrap_rows: indices of rows, in [0, R), whose value after the chunk is requested.
-        bootstrap_observation: observation of those rows after the chunk; None if there are none.
+        bootstrap_observation: observation of those rows after the chunk; None without such rows.
     """
 
     columns: list[int]
@@ -165,7 +165,7 @@ class GatherOrder:
             returned.
         record: numbers of columns whose first episode is filmed.
         trace: numbers of columns whose exchange between env and policy is recorded.
-        stay: numbers of columns of earlier orders that rollout workers keep in the trajectory.
+        stay: numbers of columns of earlier orders that remain in the stored trajectory.
         temperature: softmax temperature of token sampling; None: that of the policy's settings.
     """
 
@@ -284,7 +284,7 @@ class InteractReport:
         videos: first episodes of recorded columns, by column number.
         incidents: one text for each simulator failure from which the worker recovered.
         render_settings: render settings of its simulators
-        (:attr:`rlcore.contracts.specs.EnvSpec.render_settings`).
+            (:attr:`rlcore.contracts.specs.EnvSpec.render_settings`).
     """
 
     env_steps: int = 0

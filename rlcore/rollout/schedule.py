@@ -74,15 +74,15 @@ def training_columns(
         groups = range(groups_per_update(config, group_size))
     # the most episodes that fit with auto_reset, as an episode takes at least one chunk
     length = config.chunks_per_column(num_action_chunks) if config.auto_reset else 1
-    taken: Counter[tuple[int, int]] = Counter()
+    replicas: Counter[tuple[int, int]] = Counter()  # episodes so far with each (task, trial)
     drawn: list[tuple[Episode, ...]] = []
     for group in range(groups.stop):
         starts = [_start(spec, config, seed, update, group, k, weights) for k in range(length)]
         for _ in range(group_size):
             episodes = []
             for task, trial in starts:
-                replica = taken[task, trial]
-                taken[task, trial] += 1
+                replica = replicas[task, trial]
+                replicas[task, trial] += 1
                 episodes.append(Episode(task, trial, replica, group if group_size > 1 else -1))
             if group in groups:
                 drawn.append(tuple(episodes))
@@ -129,12 +129,14 @@ def deal(columns: Sequence[Column], hands: int) -> list[list[Column]]:
     Returns:
         The columns of each pair.
     """
-    of_tasks: dict[int, list[Column]] = {}
+    columns_of_task: dict[int, list[Column]] = {}
     for column in columns:
-        of_tasks.setdefault(column.task, []).append(column)
-    runs = [run for own in of_tasks.values() for run in _cut(own, max(1, round(len(own) / RUN)))]
-    dealt = [column for hand in range(hands) for run in runs[hand::hands] for column in run]
-    return _cut(dealt, hands)  # runs differ in length, so a run may be split between two pairs
+        columns_of_task.setdefault(column.task, []).append(column)
+    runs: list[list[Column]] = []
+    for task_columns in columns_of_task.values():
+        runs += _cut(task_columns, max(1, round(len(task_columns) / RUN)))
+    ordered = [column for hand in range(hands) for run in runs[hand::hands] for column in run]
+    return _cut(ordered, hands)  # runs differ in length, so a run may be split between two pairs
 
 
 def _cut(columns: Sequence[Column], parts: int) -> list[list[Column]]:
@@ -174,7 +176,8 @@ def _in_proportion(weights: Sequence[float], offset: float) -> list[int]:
 
         task of place j: the least i with  sum_{k <= i} w_k > (offset + j) sum(w) / n
     """
-    count, ends = len(weights), np.cumsum(weights)
+    count = len(weights)
+    ends = np.cumsum(weights)
     marks = (offset + np.arange(count)) * (ends[-1] / count)
     # rounding may put the last mark beyond all weights
     last = max(i for i, weight in enumerate(weights) if weight > 0)

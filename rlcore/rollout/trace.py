@@ -13,7 +13,7 @@ from rlcore.rollout.messages import ChunkOutcome, EnvMessage, Trace
 
 
 class Tracer:
-    """Collects the traces of the columns with the given numbers, and ignores all others."""
+    """Recorder of the traces of some columns, given by number; all others are ignored."""
 
     def __init__(self, columns: Collection[int]) -> None:
         self._columns = columns
@@ -65,10 +65,12 @@ def _decision(
 
     The row is evaluated in a batch of one, so that the result does not depend on other rows.
     """
-    given = {name: torch.from_numpy(np.array(array[[row]])) for name, array in inputs.items()}
-    drawn = {name: tensor[[row]] for name, tensor in output.replay.items()}
+    inputs_batch = {
+        name: torch.from_numpy(np.array(array[[row]])) for name, array in inputs.items()
+    }
+    replay_batch = {name: tensor[[row]] for name, tensor in output.replay.items()}
     with torch.no_grad():
-        evaluated = policy.evaluate(given, drawn).logprobs
+        evaluated = policy.evaluate(inputs_batch, replay_batch).logprobs
     return {
         **{f"cameras/{name}": frames[row] for name, frames in observation["cameras"].items()},
         "states": observation["states"][row],

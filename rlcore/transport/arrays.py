@@ -94,11 +94,11 @@ class ByteStream:
 
     def _next(self, count: int) -> Iterator[tuple[slice, Tensor]]:
         """Yield the pieces of the next `count` bytes, with the slice that each piece is of them."""
-        done = 0
-        while done < count:
+        offset = 0
+        while offset < count:
             if not len(self._current):
                 self._current = next(self._tensors)
-            size = min(count - done, len(self._current))
-            yield slice(done, done + size), self._current[:size]
+            size = min(count - offset, len(self._current))
+            yield slice(offset, offset + size), self._current[:size]
             self._current = self._current[size:]
-            done += size
+            offset += size

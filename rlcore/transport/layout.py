@@ -75,7 +75,7 @@ class Announcement:
 
 def named_weights(policy: Policy, subset: Subset) -> dict[str, Tensor]:
     """Return parameters and buffers of a subset by name, including buffers that are not saved."""
-    assert isinstance(policy, nn.Module)  # the contract of policies asks for it
+    assert isinstance(policy, nn.Module)  # as every policy is
     parameters = dict(policy.named_parameters())
     if subset == "trained":
         groups = policy.parameter_groups().values()
@@ -129,11 +129,13 @@ def destinations(
     first = announcements[0]
     own = named_weights(policy, first.subset)
     _require_same(first, {name: TensorType.of(tensor) for name, tensor in own.items()})
-    for other in announcements[1:]:
-        if (other.version, other.subset, other.types) != (first.version, first.subset, first.types):
+    for announcement in announcements[1:]:
+        same_version = announcement.version == first.version
+        same_tensors = (announcement.subset, announcement.types) == (first.subset, first.types)
+        if not same_version or not same_tensors:
             raise WorkerError(
                 f"actor workers send different weights: version {first.version} "
-                f"({first.subset}) and version {other.version} ({other.subset})"
+                f"({first.subset}) and version {announcement.version} ({announcement.subset})"
             )
     memory = {name: byte_view(locate(tensor)) for name, tensor in own.items()}
     _require_each_byte_once(announcements, memory)

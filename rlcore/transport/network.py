@@ -35,7 +35,7 @@ class BroadcastGroup:
         rank: rank of this member.
         size: number of members.
         timeout: seconds to wait for the other members, in forming the group and in every transfer.
-        nccl: use NCCL, which needs each member on a GPU of its own, in place of gloo.
+        nccl: whether to use NCCL instead of gloo; each member then needs a separate GPU.
     """
 
     def __init__(self, store: Any, *, rank: int, size: int, timeout: float, nccl: bool) -> None:

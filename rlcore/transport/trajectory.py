@@ -92,7 +92,7 @@ def _piece(part: Trajectory, *, last: bool) -> Piece:
 
 
 def _cut(trajectory: Trajectory, columns: Sequence[int], limit: int) -> Iterator[list[int]]:
-    """Split columns into runs of at most `limit` bytes; a larger column is a run of its own.
+    """Split columns into runs of at most `limit` bytes; a larger column is a separate run.
 
     Without columns there is one empty run, because the receiver waits for a last piece.
     """

@@ -73,10 +73,10 @@ def entry_fault(
     """
     if not bad.any():
         return None
-    place = tuple(np.argwhere(bad)[0].tolist())
-    actual = values if isinstance(values, str) else str(values[place].tolist())
-    step = place[1] if len(place) > 1 else None
-    return Fault(what, actual, expected, hint, place[0], step)
+    index = tuple(np.argwhere(bad)[0].tolist())
+    actual = values if isinstance(values, str) else str(values[index].tolist())
+    step = index[1] if len(index) > 1 else None
+    return Fault(what, actual, expected, hint, index[0], step)
 
 
 def require_component(

@@ -150,20 +150,20 @@ def checked_files(spec: PolicySpec, folder: Path) -> None:
         raise call.error("what it wrote", "nothing", "weights and settings")
 
 
-def checked_saved(held: Any, load: Callable[[], Any]) -> None:
+def checked_saved(policy: Any, load: Callable[[], Any]) -> None:
     """Check that a policy that was saved and loaded again has bitwise the same weights and buffers.
 
     Adapters and the layers that they adapt are not compared, because they are merged when saved.
 
     Args:
-        held: the policy that was saved.
-        load: loads the policy from what was saved.
+        policy: the policy that was saved.
+        load: function that loads the saved policy.
 
     Raises:
         PolicyError: weights or buffers differ, or loading fails; a checkpoint would hold another
             policy.
     """
-    call = _Call(held.spec, "save_pretrained")
+    call = _Call(policy.spec, "save_pretrained")
     try:
         saved = load().state_dict()
     except Exception as error:  # a plugin's code may raise anything
@@ -172,7 +172,7 @@ def checked_saved(held: Any, load: Callable[[], Any]) -> None:
     merged = ("lora_", ".base_layer.")
     different = [
         name
-        for name, tensor in held.state_dict().items()
+        for name, tensor in policy.state_dict().items()
         if not any(part in name for part in merged) and not _same_bits(tensor, saved.get(name))
     ]
     if different:
@@ -205,8 +205,8 @@ def checked_groups(policy: Any) -> dict[str, list[torch.nn.Parameter]]:
     own = {id(parameter) for parameter in policy.parameters()}
     grouped = set()
     for group, parameters in groups.items():
-        for place, parameter in enumerate(parameters):
-            name = f"{group}[{place}]"
+        for index, parameter in enumerate(parameters):
+            name = f"{group}[{index}]"
             if id(parameter) not in own:
                 expected = "a parameter of the policy (policy.parameters())"
                 raise call.error(name, "another's", expected)
@@ -228,9 +228,9 @@ def _require_finite(spec: PolicySpec, what: str, tensor: torch.Tensor) -> None:
     """Check that all numbers are finite; rows that only padded a batch were removed before."""
     finite = tensor.isfinite()
     if not finite.all():
-        row, *_ = place = (~finite).nonzero()[0].tolist()
+        index = (~finite).nonzero()[0].tolist()
         raise PolicyError(
-            f"model {spec.name}: {what} of act in row {row} is {float(tensor[tuple(place)])}, "
+            f"model {spec.name}: {what} of act in row {index[0]} is {float(tensor[tuple(index)])}, "
             "expected finite numbers",
             hint="training has diverged (look at train/actor/grad_norm, and lower actor.optim.lr), "
             "or the model is at fault: rlcore check model NAME shows which",

@@ -108,7 +108,8 @@ class ActorWorker(PolicyWorker):
             from rlcore.learner.shard import shard_parameters
             from rlcore.transport.checksums import checksums
 
-            settings, lazy = self._settings, self._lazy
+            settings = self._settings
+            lazy = self._lazy
             assert lazy is not None  # because make() ran before
             names = {parameter: name for name, parameter in policy.named_parameters()}
 

@@ -108,7 +108,7 @@ def build_env(target: str, config: EnvConfig, **settings: int) -> Env:
     if not config.wrappers:
         return env
     # imported here, because it imports the binding of configurations, which a simulator process
-    # does not need otherwise
+    # needs only for wrappers
     from rlcore.config.wrappers import wrap_env
 
     return wrap_env(env, config.wrappers)
@@ -243,8 +243,10 @@ class EnvWorker:
         one stage, or simulation in this process (`num_processes=0`, for pdb), the calling thread
         does it.
         """
-        alone = self._settings.stages == 1 or self._settings.sides[side].config.num_processes == 0
-        return SerialExecutor() if alone else ThreadPoolExecutor(self._settings.stages)
+        stages = self._settings.stages
+        if stages == 1 or self._settings.sides[side].config.num_processes == 0:
+            return SerialExecutor()
+        return ThreadPoolExecutor(stages)
 
     def demonstrate(
         self, episodes: Sequence[Episode], collect: CollectConfig, seed: int

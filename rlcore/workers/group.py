@@ -139,8 +139,8 @@ class WorkerGroup(ABC):
         shared = {"collect": collect, "seed": seed}
         shares = [{"episodes": list(episodes[rank::ranks]), **shared} for rank in range(ranks)]
         answers = self._call("env", "demonstrate", shares)
-        played = {demo.episode: demo for answer in answers for demo in answer}
-        return [played[episode] for episode in episodes]
+        by_episode = {demo.episode: demo for answer in answers for demo in answer}
+        return [by_episode[episode] for episode in episodes]
 
     def incidents(self) -> list[str]:
         """Return messages of the recovered failures of simulators and env workers.

@@ -323,7 +323,8 @@ class PolicyWorker:
     def _adopt(self, policy: Any) -> None:
         """Adopt a policy that was built on the host.
 
-        With offloading it stays there until it is used, as other workers may use the device now.
+        With offloading it remains there until it is used, because other workers may use the device
+        now.
         """
         self._policy = policy
         self._on_device = False

@@ -91,5 +91,5 @@ def recomputing(subject: Subject, recomputes: bool) -> MemoryNeed:
 
 def learning(need: MemoryNeed, samples: int) -> int:
     """Return its bytes while it learns from so many samples at once."""
-    need = replace(need, samples=samples, taught=0)
+    need = replace(need, samples=samples, sft_samples=0)
     return need.weights + need.state + need.learning

@@ -16,7 +16,7 @@ from typing import Any
 from parts.gpu.memory import MICRO_BATCHES, learning, recomputing
 from parts.gpu.operations import COUNTED
 from parts.gpu.subject import METHODS, Subject, planned_facts, published
-from rlcore.placement.described_nodes import SOLD
+from rlcore.placement.described_nodes import USABLE_GIB
 from rlcore.placement.memory import CONTEXT, MemoryNeed, fits
 
 GIB = 2**30
@@ -157,7 +157,7 @@ def _fits(cases: list[Case], found: Measured) -> Iterator[str]:
     yield "| model | trained | " + " | ".join(f"{gb} GB" for gb, _, _ in CARDS) + " | basis |"
     yield "|---|---|" + "---|" * len(CARDS) + "---|"
     for case in cases:
-        cells = [_largest(case, found, SOLD[gb] * GIB) for gb, _, _ in CARDS]
+        cells = [_largest(case, found, USABLE_GIB[gb] * GIB) for gb, _, _ in CARDS]
         row = f"memory/{case.model} {case.method}"
         measured = any(
             found.learning(case, size, again) for size in SHOWN for again in (False, True)
@@ -212,7 +212,7 @@ def _minutes(cases: list[Case], found: Measured) -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for case in cases:
         for gb, card, speed in CARDS:
-            if _largest(case, found, SOLD[gb] * GIB) == "no":
+            if _largest(case, found, USABLE_GIB[gb] * GIB) == "no":
                 yield f"| {case.words} | {card}, {gb} GB | does not fit | {PLANNED} |"
                 continue
             minutes = SAMPLES * COUNTED[case.model, case.method] / (SHARE * speed) / 60

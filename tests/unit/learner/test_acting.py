@@ -208,7 +208,7 @@ def test_a_lagged_copy_that_acts_needs_a_lag():
         )
 
     policy = ToyPolicy(MODEL, ENV)
-    with pytest.raises(AlgorithmError, match="a lag where the copy acts"):
+    with pytest.raises(AlgorithmError, match="has a polyak factor"):
         with_acting_networks(policy, Hasty(), ENV, named="hasty", seed=0, folder=None)
 
 

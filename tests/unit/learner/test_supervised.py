@@ -78,7 +78,7 @@ def test_validation_is_the_same_each_time_and_a_mean_over_samples(policy):
 
 def test_going_on_counts_samples_and_takes_other_batches(policy):
     trainer = SupervisedTrainer(policy, CONFIG, seed=0)
-    history = trainer.go_on(samples(100, seed=1), samples(33, seed=2), samples=33)
+    history = trainer.fit_control(samples(100, seed=1), samples(33, seed=2), samples=33)
     assert history.steps == 3 and history.batch_size == 16  # 16 + 16 + 1, in whole steps
     assert history.stopped == "3 steps of 16 samples, for 33"
     # steps are numbered on from those of `fit`, so batches differ
@@ -97,7 +97,7 @@ def test_going_on_does_not_depend_on_the_machine(policy, monkeypatch):
             patched.setattr(trainer._optimizer, "step", lambda: (time.sleep(pause), step())[1])
             history = None
             for part in range(1, parts + 1):
-                history = trainer.go_on(
+                history = trainer.fit_control(
                     samples(100, seed=1),
                     samples(33, seed=2),
                     samples=100,
@@ -115,7 +115,7 @@ def test_going_on_does_not_depend_on_the_machine(policy, monkeypatch):
 
 def test_no_work_is_no_step(policy):
     trainer = SupervisedTrainer(policy, CONFIG, seed=0)
-    assert trainer.go_on(samples(20, seed=1), samples(0, seed=0), samples=0).steps == 0
+    assert trainer.fit_control(samples(20, seed=1), samples(0, seed=0), samples=0).steps == 0
 
 
 def rates_of(trainer, monkeypatch):
@@ -143,8 +143,8 @@ def test_the_cosine_of_a_control_is_over_its_steps(policy, monkeypatch):
     config = replace(CONFIG, lr=0.02, lr_warmup_steps=0, lr_scheduler="cosine")
     trainer = SupervisedTrainer(policy, config, seed=0)
     rates = rates_of(trainer, monkeypatch)
-    half = trainer.go_on(samples(20, seed=1), samples(0, seed=0), samples=64, until=0.5)
-    trainer.go_on(samples(20, seed=1), samples(0, seed=0), samples=64, history=half)
+    half = trainer.fit_control(samples(20, seed=1), samples(0, seed=0), samples=64, until=0.5)
+    trainer.fit_control(samples(20, seed=1), samples(0, seed=0), samples=64, history=half)
     # (1 + cos) / 2 of 0, pi/4, pi/2, 3 pi/4
     assert rates == pytest.approx([0.02, 0.02 * 0.8535534, 0.01, 0.02 * 0.1464466])
 

@@ -90,7 +90,7 @@ def test_bad_files(tmp_path, content, message):
 def test_nothing_runs_on_them():
     cluster = ClusterConfig(inventory="8x80GB")
     assert find_inventory(cluster, only_look=True) == read_inventory("8x80GB")
-    with pytest.raises(PlacementError, match="nothing can run on them, got '8x80GB'"):
+    with pytest.raises(PlacementError, match="nothing can run, got '8x80GB'"):
         find_inventory(cluster)
 
 
@@ -127,7 +127,7 @@ def test_every_printed_layout_is_planned(layout, capsys):
 
 @pytest.mark.parametrize("text", ["1000000x8x80GB", "99999999999999999999x80GB", "9x999999cpu"])
 def test_more_than_can_be_planned_is_refused_at_once(text):
-    with pytest.raises(PlacementError, match=f"{text}.*1000000 cores at most"):
+    with pytest.raises(PlacementError, match=f"{text}.*at most 1000000 cores"):
         read_inventory(text)
 
 
@@ -139,5 +139,5 @@ def test_a_file_may_not_hold_more_either(tmp_path):
 
 
 def test_accelerators_without_memory_are_refused():
-    with pytest.raises(PlacementError, match="more than none, got '0GB'"):
+    with pytest.raises(PlacementError, match="more than 0, got '0GB'"):
         read_inventory("8x0GB")

@@ -78,7 +78,7 @@ def test_processes_of_other_variables_are_not_one():
             "pool=sim",
         ),
         ({"node_labels": "pool"}, "node_labels must map labels to values"),
-        ({}, "which nodes it means, by one of node_ranks and node_labels, got neither"),
+        ({}, "select nodes by one of node_ranks and node_labels, got neither"),
         ({"node_ranks": 0, "node_labels": {"a": 1}}, "got node_ranks, node_labels"),
         ({"node_ranks": "0-1,1"}, "node_ranks '1': node 1 appears twice"),
         ({"node_rank": 0}, "unknown key 'node_rank'.*Did you mean 'node_ranks'"),

@@ -22,7 +22,7 @@ from rlcore.placement.memory import (
     memory_on_rank,
     memory_per_process,
 )
-from rlcore.placement.propose import worth_leaving
+from rlcore.placement.propose import roles_to_offload
 
 GIB = 2**30
 BOTH = ("rollout", "actor")
@@ -45,14 +45,14 @@ def planned(mapping, *, offloads=(), gpus=4, divides=1):
 
 @pytest.mark.parametrize(
     ("offloads", "gib"),
-    # 5 and 6 side by side; who leaves holds nothing in the other's turn
+    # 5 and 6 side by side; a role that offloads holds nothing in the other's turn
     [((), 11), (("rollout",), 11), (("actor",), 11), (BOTH, 6)],
 )
 def test_two_processes_on_one_accelerator(offloads, gib):
     plan = planned({"env,rollout,actor": "all"}, offloads=offloads, divides=0)
     # and contexts of env, rollout and actor, and the group of the actors
     assert memory_on_rank(plan, 0, APART) == (gib + 3 * 0.5 + 0.5) * GIB
-    # what leaves waits on the host: weights of 4, and of 4 + 2, from each of 4 accelerators
+    # offloaded memory waits on the host: weights of 4, and of 4 + 2, from each of 4 accelerators
     waits = {(): 0, ("rollout",): 16, ("actor",): 24, BOTH: 40}[offloads]
     assert main_memory(plan, 0, APART) == waits * GIB
 
@@ -60,9 +60,9 @@ def test_two_processes_on_one_accelerator(offloads, gib):
 def test_only_who_shares_an_accelerator_leaves_it():
     plan = planned({"env": 0, "rollout": 1, "actor": "2-3"}, offloads=BOTH)
     assert [memory_on_rank(plan, rank, APART) / GIB for rank in range(4)] == [0.5, 5.5, 7, 7]
-    assert not main_memory(plan, 0, APART) and worth_leaving(plan, APART) == ()
+    assert not main_memory(plan, 0, APART) and roles_to_offload(plan, APART) == ()
     hybrid = planned({"env": "0-1", "rollout": "2-3", "actor": "all"}, offloads=BOTH)
-    # the actor leaves to an env as well
+    # the actor offloads to an env as well
     assert all(hybrid.is_offloaded("actor", process) for process in hybrid.processes("actor"))
     assert [memory_on_rank(hybrid, rank, APART) / GIB for rank in range(4)] == [7.5] * 4
     assert main_memory(hybrid, 0, APART) == (4 * 6 + 2 * 4) * GIB
@@ -76,7 +76,7 @@ def test_of_one_process_the_weights_stay():
     assert memory_on_rank(replace(plan, offloads=()), 0, FUSED) - driver == 9
     assert main_memory(plan, 0, FUSED) == 4 * 3
     assert memory_on_rank(replace(plan, offloads=("rollout",)), 0, FUSED) - driver == 9
-    assert worth_leaving(plan, FUSED) == ("actor",)
+    assert roles_to_offload(plan, FUSED) == ("actor",)
 
 
 def test_cores_have_no_other_memory_to_leave_to():
@@ -118,9 +118,9 @@ def test_what_is_gathered_of_divided_parameters_never_goes_to_the_host():
     assert (again.weights, again.state, again.gathered) == (2000, 600, 1200)
     # and a step for all of 50 tensors of 4 bytes at once
     assert again.peak == 4000 and again.offloaded == 2600
-    assert again.by_turn(leaves=True) == (0, 4000)
+    assert again.by_turn(offloads=True) == (0, 4000)
     # kept until the backward, all blocks are whole at once
-    kept = memory_per_process("actor", spec, "fp32", shares=2, gathers_again=False)
+    kept = memory_per_process("actor", spec, "fp32", shares=2, reshards=False)
     assert kept.gathered == 4000
 
 
@@ -128,7 +128,7 @@ SPEC = PolicySpec(
     "arm", 1, 4, 4, 5, 5, parameters=1000, trainable_parameters=100, gathered_parameters=300,
     cache_size=3, activations=Activations(50, 20, 7), sample_bytes=11, library_bytes=13,
 )  # fmt: skip
-BATCH = Batch(rows=2, samples=8, taught=9, stored=6)
+BATCH = Batch(rows=2, samples=8, sft_samples=9, stored=6)
 
 
 def need(role, **more):

@@ -14,7 +14,7 @@ from rlcore.contracts.errors import PlacementError, PluginError
 from rlcore.placement import Inventory, Node, make_plan
 from rlcore.placement.memory import MemoryNeed
 from rlcore.placement.plan import Allocation, parts_of_stage, rollout_rank_of
-from rlcore.placement.propose import worth_leaving
+from rlcore.placement.propose import roles_to_offload
 from rlcore.plugins.entry_points import Installed
 from rlcore.plugins.registry import Registry, load_plugins
 
@@ -361,7 +361,7 @@ def functions_called(nodes: int) -> int:
         allocations = (
             plan.allocations("env") + plan.allocations("actor") + plan.allocations("rollout")
         )
-        best = worth_leaving(plan, memory)
+        best = roles_to_offload(plan, memory)
     finally:
         sys.setprofile(None)
     assert len(allocations) == 20 * nodes
