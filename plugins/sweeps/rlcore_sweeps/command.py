@@ -93,9 +93,9 @@ def main(arguments: Sequence[str]) -> int:
         if arguments[0] == "resume":
             return _resume(arguments[1:])
         request = with_recipe(SweepRequest.parse(arguments))
-        if (shown := request.values(*CFG)) and shown[-1] != "job":
+        if (cfg_values := request.values(*CFG)) and cfg_values[-1] != "job":
             multirun = not {*MULTIRUN}.isdisjoint(arguments)
-            return _show(request, whole=shown[-1] == "all", multirun=multirun)
+            return _show(request, whole=cfg_values[-1] == "all", multirun=multirun)
         return _run_and_report(request)
 
 
@@ -159,12 +159,13 @@ def _resume(arguments: Sequence[str]) -> int:
     trust, words = "--trust" in arguments, [word for word in arguments if word != "--trust"]
     for word in words:
         if word in MULTIRUN:
-            raise ConfigError("resume takes one run or one sweep at a time")
+            raise ConfigError("rlcore resume accepts one run or one sweep at a time")
     changes = SweepRequest.parse(["resume", *words])
     if len(changes.flags) != 1 or changes.words:
-        odd = [*changes.words, *changes.flags[1:]]
+        rejected = [*changes.words, *changes.flags[1:]]
         raise ConfigError(
-            f"a sweep goes on as it was ordered: {' '.join(odd) or 'its folder is missing'}",
+            "a sweep is resumed with its own arguments: "
+            f"{' '.join(rejected) or 'its folder is missing'}",
             hint="rlcore resume SWEEP [sweep.parallel=N] [--trust]",
         )
     folder = Path(changes.flags[0]).expanduser().absolute()
@@ -173,8 +174,8 @@ def _resume(arguments: Sequence[str]) -> int:
         _require_plain(request, folder)
     flags = tuple(flag for flag in request.flags if flag != "--trust")
     flags = (*flags, "--trust") if trust and "--trust" in request.flags else flags
-    given = {key_of(word) for word in changes.hydra} | {DIR}
-    hydra = [word for word in request.hydra if key_of(word) not in given]
+    replaced = {key_of(word) for word in changes.hydra} | {DIR}
+    hydra = [word for word in request.hydra if key_of(word) not in replaced]
     typed = frozenset(changes.hydra).union(hydra if trust else ())
     return _run_and_report(
         replace(request, flags=flags, hydra=(*hydra, *changes.hydra), typed=typed),
@@ -191,14 +192,14 @@ def _require_plain(request: SweepRequest, folder: Path) -> None:
     Raises:
         ConfigError: an override of Hydra's keys, an interpolation, a flag or a verb could run code.
     """
-    odd = [word for word in request.hydra if not is_safe(word)]
-    odd += [word for word in request.words if "${" in word]
-    odd += [flag for flag in request.flags if not _is_harmless(flag)]
-    odd += [] if request.verb in VERBS else [request.verb]
-    if odd:
+    rejected = [word for word in request.hydra if not is_safe(word)]
+    rejected += [word for word in request.words if "${" in word]
+    rejected += [flag for flag in request.flags if not _is_harmless(flag)]
+    rejected += [] if request.verb in VERBS else [request.verb]
+    if rejected:
         raise ConfigError(
-            f"{folder / FILE} holds {shorten(odd[0], SHOWN)}, which can run any code",
-            hint="if you trust whoever made the folder: --trust",
+            f"{folder / FILE} holds {shorten(rejected[0], SHOWN)}, which can run any code",
+            hint="--trust, if you trust the author of the folder",
         )
 
 
@@ -256,11 +257,11 @@ def _run_in_folder(
     requested = folder or _requested_folder(request, choices, first, config)
     with tempfile.TemporaryDirectory() as scratch:
         if request.is_preview:
-            task = replace(task, shown=requested)
+            task = replace(task, preview_folder=requested)
             hydra.append("hydra/launcher=basic")
             place = Path(scratch)
         else:
-            place = folder or _create_folder(requested, given=DIR in map(key_of, hydra))
+            place = folder or _create_folder(requested, is_named=DIR in map(key_of, hydra))
         alone = not any(place.iterdir())
         hydra = [word for word in hydra if key_of(word) != DIR]
         where = f"{DIR}={quote(place)}"
@@ -328,7 +329,7 @@ def _run_hydra(loader: SweepLoader, task: JobTask, words: list[str], *, announce
         raise ConfigError(
             f"{' or '.join(others)} failed: {type(error).__name__}: {error} "
             f"({where.filename}, line {where.lineno})",
-            hint="it seems to be a bug of that plugin: tell its authors",
+            hint="this seems to be a bug of that plugin; please report it to its authors",
         ) from error
     except KeyboardInterrupt:
         if announce:
@@ -366,20 +367,25 @@ class TolerantLauncher(Launcher):
         """
         if not job_overrides:
             raise ConfigError(
-                "no run: a pattern that no option fits, or an empty range", hint=LIST_EXAMPLES
+                "the sweep has no job: no option matches the pattern, or the range is empty",
+                hint=LIST_EXAMPLES,
             )
-        found = self._launcher.launch(job_overrides, initial_job_idx)
-        if len(found) != len(job_overrides):
+        returns = self._launcher.launch(job_overrides, initial_job_idx)
+        if len(returns) != len(job_overrides):
             raise ConfigError(
-                f"{type(self._launcher).__name__} played {len(job_overrides)} jobs and returned "
-                f"{len(found)} results",
-                hint="it seems to be a bug of that launcher: tell its authors",
+                f"{type(self._launcher).__name__} ran {len(job_overrides)} jobs and returned "
+                f"{len(returns)} results",
+                hint="this seems to be a bug of that launcher; please report it to its authors",
             )
-        for one in found:
-            if isinstance(one._return_value, ConfigError):  # raised by the sweep, not by the run
-                raise one._return_value
-        succeeded = [one for one in found if one.status == JobStatus.COMPLETED]
-        self.failed |= len(succeeded) < len(found)
+        for job_return in returns:
+            if isinstance(
+                job_return._return_value, ConfigError
+            ):  # raised by the sweep, not by the run
+                raise job_return._return_value
+        succeeded = [
+            job_return for job_return in returns if job_return.status == JobStatus.COMPLETED
+        ]
+        self.failed |= len(succeeded) < len(returns)
         return succeeded
 
 
@@ -406,7 +412,7 @@ def _requested_folder(
         except (OmegaConfBaseException, RuntimeError) as error:
             raise ConfigError(
                 f"{DIR}: {str(error).partition(chr(10))[0]}",
-                hint="it may name keys below hydra. only: those of a run differ between runs",
+                hint="it may interpolate keys below hydra. only, not those of a run",
             ) from None
     logger = LoggerConfig() if config is None else config.runner.logger
     swept = {key_of(word) for word in request.words} - set(map(key_of, choices.fixed))
@@ -437,17 +443,17 @@ def _config_of_job(request: SweepRequest, choices: JobChoices) -> RunConfig | No
     return try_compose_job([request.verb, *request.flags, *to_rlcore(fixed)])
 
 
-def _create_folder(requested: Path, *, given: bool) -> Path:
+def _create_folder(requested: Path, *, is_named: bool) -> Path:
     """Create a sweep's folder.
 
     Args:
         requested: the folder; if it is taken, another name is used.
-        given: the user named the folder, so exactly this one is used.
+        is_named: the user named the folder, so exactly this one is used.
 
     Raises:
         ConfigError: the named folder cannot be created or already holds a sweep.
     """
-    if not given:
+    if not is_named:
         return RunFolder.create(requested.parent, requested.name).path
     try:
         requested.mkdir(parents=True, exist_ok=True)
@@ -457,7 +463,7 @@ def _create_folder(requested: Path, *, given: bool) -> Path:
         folder = shlex.quote(str(requested))
         raise ConfigError(
             f"{requested} holds a sweep already",
-            hint=f"rlcore resume {folder} goes on with it; a new one: {DIR}=FOLDER",
+            hint=f"rlcore resume {folder} continues it; for a new one: {DIR}=FOLDER",
         )
     return requested
 

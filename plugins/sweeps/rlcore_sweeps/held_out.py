@@ -55,25 +55,27 @@ def measure(
     sides = {"best": best}
     if study.default is not None and trials.best != 0 and trials.trials[0].state == "complete":
         sides["default"] = trials.trials[0]
-    rows = {name: _evaluate_trial(one, study, config, context, task) for name, one in sides.items()}
-    found: dict[str, Any] = {
+    rows = {
+        name: _evaluate_trial(trial, study, config, context, task) for name, trial in sides.items()
+    }
+    measured: dict[str, Any] = {
         name: {"trial": sides[name].number, **_success(episodes)} for name, episodes in rows.items()
     }
     if "default" in rows and comparable(*rows["best"], *rows["default"]):
         before, after = (success_by_start(_passes(rows[name])) for name in ("default", "best"))
-        found["difference"] = paired_difference(before, after)._asdict()
-    replace(trials, heldout=found).write(study.sweep)
+        measured["difference"] = paired_difference(before, after)._asdict()
+    replace(trials, heldout=measured).write(study.sweep)
 
 
 def _evaluate_trial(
     trial: Trial, study: Study, config: DictConfig, context: HydraContext, task: JobTask
 ) -> list[list[EpisodeResult]]:
     """Evaluate the runs of a trial on held-out starts; return the episodes of each run."""
-    place = study.sweep / PLACE.format(trial.number)
-    (place / ".jobs").mkdir(parents=True, exist_ok=True)
+    folder = study.sweep / PLACE.format(trial.number)
+    (folder / ".jobs").mkdir(parents=True, exist_ok=True)
     hydra = override_list(config.hydra.overrides.hydra)
-    own = [word for word in hydra if key_of(word) not in (DIR, SUBDIR)]
-    own += [f"{DIR}={quote(place)}", f"{SUBDIR}='run-${{hydra.job.num}}'"]
+    overrides = [word for word in hydra if key_of(word) not in (DIR, SUBDIR)]
+    overrides += [f"{DIR}={quote(folder)}", f"{SUBDIR}='run-${{hydra.job.num}}'"]
     runs = tuple(str(study.sweep / run.folder) for run in trial.runs)
     for run in runs:
         if not is_inside(study.sweep, Path(run)):
@@ -93,13 +95,13 @@ def _evaluate_trial(
     launcher = Plugins.instance().instantiate_launcher(
         hydra_context=context,
         task_function=evaluator,
-        config=context.config_loader.load_configuration(None, own, RunMode.MULTIRUN),
+        config=context.config_loader.load_configuration(None, overrides, RunMode.MULTIRUN),
     )
     seeds = [[] if run.seed is None else [f"runner.seed={run.seed}"] for run in trial.runs]
     returned = launcher.launch([[*words, *seed] for seed in seeds], 0)
-    records = JobRecord.load_all(place)
-    for record, one in zip(records, returned, strict=True):
-        if one.status != JobStatus.COMPLETED:
+    records = JobRecord.load_all(folder)
+    for record, job_return in zip(records, returned, strict=True):
+        if job_return.status != JobStatus.COMPLETED:
             raise JobFailedError(f"{record.label}: {record.error or record.state}")
     return [read_results(Path(record.folder) / EPISODES) for record in records]
 

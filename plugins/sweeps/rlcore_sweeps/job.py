@@ -1,10 +1,10 @@
-"""Run one job of a sweep, a separate process of `rlcore VERB ...`, and record its state in a note.
+"""Run one job of a sweep, a separate process of `rlcore VERB ...`, and store its state.
 
-    SWEEP/.jobs/0.json      the note: arguments, state, error
+    SWEEP/.jobs/0.json      the job's record: arguments, state, error
     SWEEP/.jobs/0.log       output of the process; appended to RUN/output.txt when it ends
 
-The note is written by the process that starts the job, on the machine that the launcher chose.
-`rlcore resume SWEEP` and the table read nothing else about a job's state.
+The record is written by the process that starts the job, on the machine that the launcher chose.
+`rlcore resume SWEEP` and the table read the job's state from it only.
 """
 
 from __future__ import annotations
@@ -85,18 +85,18 @@ class JobRecord:
     process: tuple[int, float] = (0, 0.0)
 
     def write(self, sweep: Path) -> None:
-        """Write the note to `SWEEP/.jobs/NUMBER.json`, atomically."""
+        """Write the record to `SWEEP/.jobs/NUMBER.json`, atomically."""
         write_text(sweep / JOBS / f"{self.number}.json", json.dumps(asdict(self), indent=1) + "\n")
 
     @classmethod
     def load(cls, sweep: Path, number: int) -> JobRecord | None:
-        """Read the note of a job; None if there is none.
+        """Read the record of a job; None if there is none.
 
         `folder` is resolved against the sweep's folder as it is now, which may have been moved or
         copied; it is empty if the run's folder is not inside it.
 
         Raises:
-            CheckpointError: the note is damaged or belongs to another job.
+            CheckpointError: the record is damaged or belongs to another job.
         """
         file = sweep / JOBS / f"{number}.json"
         if not file.is_file():
@@ -110,7 +110,7 @@ class JobRecord:
         except ValueError as error:
             raise CheckpointError(
                 f"{file} is damaged: {error}",
-                hint=f"rm {file}: the job is gone on with in its folder",
+                hint=f"rm {file}: a resume then continues the job in its folder",
             ) from None
         return replace(
             record,
@@ -121,10 +121,10 @@ class JobRecord:
 
     @classmethod
     def load_all(cls, sweep: Path) -> list[JobRecord]:
-        """Read the notes of all jobs, in order of their numbers.
+        """Read the records of all jobs, in order of their numbers.
 
         Raises:
-            CheckpointError: a note is damaged or belongs to another job.
+            CheckpointError: a record is damaged or belongs to another job.
         """
         stems = (file.stem for file in (sweep / JOBS).glob("*.json"))
         numbers = sorted(int(stem) for stem in stems if stem.isdecimal())
@@ -140,7 +140,7 @@ def require_writable_files(sweep: Path) -> None:
 
     Raises:
         CheckpointError: a link leads out of the sweep's folder, or a file has the name of one of
-            the folders for notes.
+            the folders for records.
     """
 
     def quoted(path: Path) -> str:
@@ -149,8 +149,8 @@ def require_writable_files(sweep: Path) -> None:
     for name in (JOBS, STUDY):
         if (sweep / name).exists() and not (sweep / name).is_dir():
             raise CheckpointError(
-                f"{sweep / name} is not a folder, but the sweep keeps its notes there",
-                hint=f"mv {quoted(sweep / name)} {quoted(sweep / name)}-old, then do this again",
+                f"{sweep / name} is not a folder, but the sweep stores its records there",
+                hint=f"mv {quoted(sweep / name)} {quoted(sweep / name)}-old, then try again",
             )
     folders = [folder for folder in (sweep, sweep / JOBS, sweep / STUDY) if folder.is_dir()]
     require_inside(sweep, [path for folder in folders for path in folder.iterdir()])
@@ -161,7 +161,7 @@ class RunningJob:
     """A running job.
 
     Attributes:
-        note: note of the job, written after each change.
+        record: record of the job, written after each change.
         sweep: the sweep's folder.
         process: process of the job.
         began: start time, by `time.monotonic` in seconds.
@@ -187,24 +187,28 @@ class RunningJob:
         cores: Sequence[int] = (),
         env: Mapping[str, str] | None = None,
     ) -> RunningJob:
-        """Start the process of a job, and write its process id into the note.
+        """Start the process of a job, and write its process id into the record.
 
         Args:
-            note: note of the job.
+            record: record of the job.
             sweep: the sweep's folder.
             command: arguments of `rlcore`.
             cores: core numbers to pin the process to; empty: inherit this process's affinity.
             env: environment of the process; None: inherit this process's.
         """
         record.write(sweep)
-        child = [sys.executable, *JOB_PROCESS, str(os.getpid())]
-        child += [",".join(map(str, cores)), *command]
+        arguments = [sys.executable, *JOB_PROCESS, str(os.getpid())]
+        arguments += [",".join(map(str, cores)), *command]
         env = {**(os.environ if env is None else env), JOB: str(sweep / str(record.number))}
         with (sweep / JOBS / f"{record.number}.log").open("ab") as log:
             process = subprocess.Popen(
-                child, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env,
+                arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=env,
                 start_new_session=True,  # so that only this process gets Ctrl-C and forwards it
-            )  # fmt: skip
+            )
         with contextlib.suppress(psutil.NoSuchProcess):
             began = psutil.Process(process.pid).create_time()
             record = replace(record, process=(process.pid, began))
@@ -248,7 +252,7 @@ class RunningJob:
                 self.process.wait(POLL_S)
 
     def ended(self, *, interrupted: bool = False) -> JobRecord:
-        """Wait until the process ends, and write the note with its final state.
+        """Wait until the process ends, and write the record with its final state.
 
         A run that had written its summary before its process was killed counts as done. If the
         process failed after the summary, this attempt is recorded as failed, and a resume treats
@@ -258,7 +262,7 @@ class RunningJob:
             interrupted: the sweep was interrupted, so that a job with an error is "interrupted".
 
         Returns:
-            the note that was written.
+            the record that was written.
         """
         self.wait()
         code = self.process.returncode
@@ -281,7 +285,7 @@ class RunningJob:
 
 
 def wait_for(started: RunningJob) -> JobRecord:
-    """Wait for a job and return its final note.
+    """Wait for a job and return its final record.
 
     An exception while waiting, such as Ctrl-C, is raised again once the job was signalled to end
     and has ended.
@@ -309,7 +313,7 @@ def is_finished(run: Path) -> bool:
 
 
 def with_final_state(record: JobRecord) -> JobRecord:
-    """Return the note of an earlier attempt, set to "done" if the run has finished since.
+    """Return the record of an earlier attempt, set to "done" if the run has finished since.
 
     Raises:
         JobFailedError: the process of that attempt still runs after
@@ -330,11 +334,11 @@ def command_of(
     added to the name, because nothing is overwritten.
 
     Args:
-        note: note of the job; its folder is the one that the sweep assigned.
+        record: record of the job; its folder is the one that the sweep assigned.
         verb, flags: verb and flags of the sweep.
 
     Returns:
-        the note with the folder that the run uses, and the arguments.
+        the record with the folder that the run uses, and the arguments.
     """
     folder = Path(record.folder)
     if folder.is_dir() and not any(folder.iterdir()):
@@ -347,11 +351,11 @@ def command_of(
         number += 1
         place = folder.with_name(f"{folder.name}-{number}")
     logger = "runner.logger"
-    own = (
+    logger_overrides = (
         f"{logger}.log_path={quote(place.parent.parent)}",
         f"{logger}.experiment_name={quote(f'{place.parent.name}/{place.name}')}",
     )
-    return replace(record, folder=str(place)), (verb, *flags, *record.words, *own)
+    return replace(record, folder=str(place)), (verb, *flags, *record.words, *logger_overrides)
 
 
 def _wait_for_previous(record: JobRecord) -> None:
@@ -376,8 +380,8 @@ def _wait_for_previous(record: JobRecord) -> None:
                 return
     if number and psutil.pid_exists(number):
         raise JobFailedError(
-            f"job {record.number} {record.label} is still being played by process {number}",
-            hint=f"wait for it, or end it: kill {number}",
+            f"job {record.number} {record.label} still runs in process {number}",
+            hint=f"wait until it ends, or end it: kill {number}",
         )
 
 
@@ -385,7 +389,7 @@ def objective_of(record: JobRecord, paths: Sequence[str]) -> float | tuple[float
     """Return the objective of a finished job, which its sweeper optimises.
 
     Args:
-        note: note of the job.
+        record: record of the job.
         paths: entries of summary.json ("success_after.rate"), or metrics, whose last logged value
             is used ("eval/success_once"); none: the success rate after training.
 
@@ -402,19 +406,19 @@ def objective_of(record: JobRecord, paths: Sequence[str]) -> float | tuple[float
     file = Path(record.folder) / SUMMARY
     if not paths and not file.is_file():
         return None
-    numbers = (pair for pair in leaves(read_mapping(file)) if isinstance(pair[1], (int, float)))
-    kept = {path: float(value) for path, value in numbers}
-    kept |= _last_metrics(Path(record.folder), paths)
-    values = tuple(kept.get(path) for path in paths or (SUCCESS,))
+    numbers = (leaf for leaf in leaves(read_mapping(file)) if isinstance(leaf[1], (int, float)))
+    available = {path: float(value) for path, value in numbers}
+    available |= _last_metrics(Path(record.folder), paths)
+    values = tuple(available.get(path) for path in paths or (SUCCESS,))
     if not paths and values[0] is None:
         return None
     for path, value in zip(paths, values, strict=False):
         if value is None:
             raise ConfigError(
-                f"sweep.objective: {file} has no number {path!r}{choices_message(path, kept)}"
+                f"sweep.objective: {file} has no number {path!r}{choices_message(path, available)}"
             )
-    found = tuple(value for value in values if value is not None)
-    return found if len(found) > 1 else found[0]
+    objectives = tuple(value for value in values if value is not None)
+    return objectives if len(objectives) > 1 else objectives[0]
 
 
 def _folder_in_sweep(sweep: Path, folder: str) -> str:
@@ -424,12 +428,13 @@ def _folder_in_sweep(sweep: Path, folder: str) -> str:
     path. A path that leaves the sweep's folder, by `..` or a link, is not accepted: a resume would
     continue another run.
     """
-    parts, here = Path(folder).parts, sweep.absolute()
-    ends = (here.joinpath(*parts[-n:]) for n in range(len(parts) - 1, 0, -1))
-    places = (Path(folder), *ends) if here in Path(folder).parents else ends
+    parts = Path(folder).parts
+    current = sweep.absolute()
+    moved = (current.joinpath(*parts[-n:]) for n in range(len(parts) - 1, 0, -1))
+    candidates = (Path(folder), *moved) if current in Path(folder).parents else moved
     return str(
         next(
-            (place for place in places if place.is_dir() and is_inside(here, place)),
+            (place for place in candidates if place.is_dir() and is_inside(current, place)),
             "",
         )
     )
@@ -442,13 +447,13 @@ def is_inside(sweep: Path, folder: Path) -> bool:
 
 def _last_metrics(run: Path, names: Sequence[str]) -> dict[str, float]:
     """Return the last logged value of each metric in `names` that was logged."""
-    found: dict[str, float] = {}
+    last_values: dict[str, float] = {}
     if any(METRIC in name for name in names):
         with damaged_on(run / METRICS):
             for line in read_text(run / METRICS).splitlines():
                 values = as_type(dict[str, Any], json.loads(line))
-                found |= {name: value for name, value in values.items() if name in names}
-    return found
+                last_values |= {name: value for name, value in values.items() if name in names}
+    return last_values
 
 
 def _error(log: Path, code: int) -> str:
@@ -462,6 +467,6 @@ def _error(log: Path, code: int) -> str:
     text = strip_control(
         log.read_bytes()[-ERROR_TAIL_BYTES:].decode(errors="replace").replace("\r", "\n")
     )
-    said = re.findall(r"^error: (.*?)(?=^  hint: |\Z)", text, re.MULTILINE | re.DOTALL)
+    errors = re.findall(r"^error: (.*?)(?=^  hint: |\Z)", text, re.MULTILINE | re.DOTALL)
     lines = [line for line in text.splitlines() if line.strip()]
-    return said[-1].strip() if said else lines[-1] if lines else f"exit code {code}"
+    return errors[-1].strip() if errors else lines[-1] if lines else f"exit code {code}"

@@ -54,17 +54,18 @@ def require_no_code(command: Sequence[str], folder: Path) -> None:
     try:
         _load_text(text, trust=False)
     except UserError as error:
-        said = error.message.partition(" sets ")[2] or error.message
-        raise type(error)(f"{folder} sets {said}", hint=error.hint) from None
+        setting = error.message.partition(" sets ")[2] or error.message
+        raise type(error)(f"{folder} sets {setting}", hint=error.hint) from None
 
 
 def _shown(command: Sequence[str]) -> str:
     """Return what `rlcore COMMAND --cfg=job` prints: the configuration as YAML."""
     verb, *words = command
-    main, said = load_target(load_plugins().get("command", verb).spec.target), io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(io.StringIO()):
+    main = load_target(load_plugins().get("command", verb).spec.target)
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(io.StringIO()):
         main([*words, "--cfg=job", "--package="])
-    return said.getvalue()
+    return output.getvalue()
 
 
 def _load_text(text: str, *, trust: bool) -> RunConfig:

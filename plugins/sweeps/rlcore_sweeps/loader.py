@@ -109,27 +109,29 @@ class SweepLoader(ConfigLoader):
             ConfigError: Hydra and its plugins lack a key or option, or an override that the user
                 has not typed may load code.
         """
-        own = [word for word in overrides if is_hydra_key(word)]
-        task = [word for word in overrides if word not in own]
-        for word in own:
+        hydra_overrides = [word for word in overrides if is_hydra_key(word)]
+        task = [word for word in overrides if word not in hydra_overrides]
+        for word in hydra_overrides:
             self._require_safe(word)
-        own = [f"++{word}" if word.startswith(OPEN_MAPPINGS) else word for word in own]
-        given = {key_of(word) for word in own}
-        ours = [f"{key}={value}" for key, value in DEFAULTS.items() if key not in given]
+        hydra_overrides = [
+            f"++{word}" if word.startswith(OPEN_MAPPINGS) else word for word in hydra_overrides
+        ]
+        set_keys = {key_of(word) for word in hydra_overrides}
+        defaults = [f"{key}={value}" for key, value in DEFAULTS.items() if key not in set_keys]
         try:
             config = self._hydra.load_configuration(
-                None, [*ours, *own], run_mode, from_shell, validate_sweep_overrides
+                None, [*defaults, *hydra_overrides], run_mode, from_shell, validate_sweep_overrides
             )
             for part in ("launcher", "sweeper"):
                 if not isinstance(config.hydra[part], DictConfig):
                     raise ConfigError(f"hydra.{part} is chosen by name: hydra/{part}=NAME")
         except (HydraException, OmegaConfBaseException) as error:
-            raise self._explain(own, error) from None
+            raise self._explain(hydra_overrides, error) from None
         with open_dict(config.hydra):
-            config.hydra.overrides.hydra = own
+            config.hydra.overrides.hydra = hydra_overrides
             config.hydra.overrides.task = task
             config.hydra.job.override_dirname = self._dirname(config, task)
-            if run_mode == RunMode.RUN and SUBDIR not in given:
+            if run_mode == RunMode.RUN and SUBDIR not in set_keys:
                 config.hydra.sweep.subdir = self._subdir(task)
         return config
 
@@ -145,11 +147,11 @@ class SweepLoader(ConfigLoader):
         for word in sweep_overrides:
             if is_hydra_key(word):
                 raise ConfigError(
-                    f"{shorten(word)} is about Hydra, and differs between the jobs of a sweep",
-                    hint=f"what is searched are keys of a run; {key_of(word)} on the command line",
+                    f"{shorten(word)} is a key of Hydra, which can't differ between jobs",
+                    hint=f"search over keys of a run; set {key_of(word)} on the command line",
                 )
-        own = override_list(master_config.hydra.overrides.hydra)
-        words = [*own, *map(parsable, sweep_overrides)]
+        hydra_overrides = override_list(master_config.hydra.overrides.hydra)
+        words = [*hydra_overrides, *map(parsable, sweep_overrides)]
         config = self.load_configuration(None, words, RunMode.RUN)
         OmegaConf.copy_cache(from_config=master_config, to_config=config)  # ${now:...} is the same
         return config
@@ -208,8 +210,8 @@ class SweepLoader(ConfigLoader):
                 if (file := place / f"{option}.yaml").is_file():
                     raise ConfigError(
                         f"{file} has the name of an option of Hydra or of an installed plugin, "
-                        "which nothing may replace",
-                        hint="give it another name, and choose it: hydra/launcher=NAME",
+                        "which must not be replaced",
+                        hint="rename it, and choose it: hydra/launcher=NAME",
                     )
             path.prepend("command-line", str(place), anchor="schema")
         return ConfigLoaderImpl(path)
@@ -218,12 +220,13 @@ class SweepLoader(ConfigLoader):
         """Reject an override of Hydra's keys that the user has not typed and that may load code."""
         if word.lstrip("+") in {typed.lstrip("+") for typed in self.typed}:  # see OPEN_MAPPINGS
             return
-        admitted, (group, _, option) = is_safe(word), word.partition("=")
-        if admitted and "/" in group and self.config_dirs:
+        safe = is_safe(word)
+        group, _, option = word.partition("=")
+        if safe and "/" in group and self.config_dirs:
             installed = ConfigLoaderImpl(create_config_search_path(None))
-            own = set(self._hydra.get_group_options(group))
-            admitted = option not in own.difference(installed.get_group_options(group))
-        if not admitted:
+            options = set(self._hydra.get_group_options(group))
+            safe = option not in options.difference(installed.get_group_options(group))
+        if not safe:
             raise ConfigError(
                 f"{shorten(word, SHOWN)} may load or run code, and comes from a file",
                 hint=f"a file may give {SAFE_OVERRIDES}; give others on the command line",
@@ -250,7 +253,7 @@ class SweepLoader(ConfigLoader):
     def _explain(self, words: Sequence[str], error: Exception) -> ConfigError:
         """Turn Hydra's error about overrides of its keys into one that suggests a name."""
         reason = re.sub(r"\s+", " ", str(error).split("\nTo append")[0]).strip()
-        known = self._known_keys([word for word in words if "/" in key_of(word)])
+        known_keys = self._known_keys([word for word in words if "/" in key_of(word)])
         for word in words:
             key, _, value = word.lstrip("+~").partition("=")
             if "/" in key:
@@ -260,11 +263,11 @@ class SweepLoader(ConfigLoader):
                 if not options:
                     groups = [f"hydra/{name}" for name in self._hydra.list_groups("hydra")]
                     return ConfigError(f"there is no group {key!r}.{did_you_mean(key, groups)}")
-            elif key not in known and key in reason:
+            elif key not in known_keys and key in reason:
                 parent = f"{key.rpartition('.')[0]}."
-                beside = [name for name in known if name.startswith(parent)]
+                siblings = [name for name in known_keys if name.startswith(parent)]
                 return ConfigError(
-                    f"unknown key {key!r}{choices_message(key, beside or known)}",
+                    f"unknown key {key!r}{choices_message(key, siblings or known_keys)}",
                     hint=self._owner_hint(key) or "rlcore train --cfg hydra shows them all",
                 )
         cause = str(error.__cause__ or "").partition("\n")[0]
@@ -280,7 +283,11 @@ class SweepLoader(ConfigLoader):
         names = [
             f"{group}={name}" for name in options if key in self._known_keys([f"{group}={name}"])
         ]
-        return f"{' or '.join(names)} has it" if names else f"others have others: {group}=NAME"
+        return (
+            f"{' or '.join(names)} has it"
+            if names
+            else f"other keys come with another {group}=NAME"
+        )
 
     def _known_keys(self, groups: Sequence[str]) -> list[str]:
         """Return all keys below `hydra.`, with the chosen launcher and sweeper if they compose.
@@ -288,12 +295,12 @@ class SweepLoader(ConfigLoader):
         Args:
             groups: overrides of the form `group=option`.
         """
-        given = set(map(key_of, groups))
-        ours = [f"{key}={value}" for key, value in DEFAULTS.items() if key not in given]
+        set_keys = set(map(key_of, groups))
+        defaults = [f"{key}={value}" for key, value in DEFAULTS.items() if key not in set_keys]
         try:
-            config = self._hydra.load_configuration(None, [*ours, *groups], RunMode.MULTIRUN)
+            config = self._hydra.load_configuration(None, [*defaults, *groups], RunMode.MULTIRUN)
         except (HydraException, OmegaConfBaseException):  # one of the groups causes the error
-            config = self._hydra.load_configuration(None, ours, RunMode.MULTIRUN)
+            config = self._hydra.load_configuration(None, defaults, RunMode.MULTIRUN)
         content = OmegaConf.to_container(config, resolve=False)
         assert isinstance(content, dict)
         return _nested_keys(content["hydra"], "hydra")
@@ -336,10 +343,10 @@ def _nested_keys(values: Any, path: str) -> list[str]:
     return [
         path,
         *(
-            each
+            nested
             for name, value in values.items()
             if name != "_target_"
-            for each in _nested_keys(value, f"{path}.{name}")
+            for nested in _nested_keys(value, f"{path}.{name}")
         ),
     ]
 

@@ -34,7 +34,7 @@ class BatchJob:
     """A job of the batch.
 
     Attributes:
-        note: the job's note.
+        record: the job's record.
         hydra: Hydra's configuration of the job.
         sweep: the sweep's folder.
         words: arguments of `rlcore`.
@@ -73,37 +73,38 @@ def launch(
     """
     if not isinstance(task, JobTask):
         raise ConfigError(
-            "hydra/launcher=rlcore plays runs of rlcore only", hint="rlcore train ... -m"
+            "hydra/launcher=rlcore runs jobs of rlcore only", hint="rlcore train ... -m"
         )
-    entries = [
+    jobs = [
         _batch_job(config, context.config_loader, task, first + number, overrides)
         for number, overrides in enumerate(job_overrides)
     ]
-    if len({entry.record.folder for entry in entries}) < len(entries):
+    if len({job.record.folder for job in jobs}) < len(jobs):
         raise ConfigError(
-            f"{SUBDIR} gives several jobs one folder", hint=f"{SUBDIR}='job-${{hydra.job.num}}'"
+            f"{SUBDIR} gives several jobs the same folder",
+            hint=f"{SUBDIR}='job-${{hydra.job.num}}'",
         )
-    waiting = deque(entry for entry in entries if entry.record.state != "done")
+    waiting = deque(job for job in jobs if job.record.state != "done")
     config_by_needs: dict[tuple[str, ...], RunConfig | None] = {}
-    for entry in waiting:
-        entry.record, entry.words = task.command(entry.record, entry.sweep)
-        needs = tuple(word for word in entry.record.words if not word.startswith(SEED_PREFIX))
+    for job in waiting:
+        job.record, job.words = task.command(job.record, job.sweep)
+        needs = tuple(word for word in job.record.words if not word.startswith(SEED_PREFIX))
         if config_by_needs.get(needs) is None:
-            config_by_needs[needs] = try_compose_job(entry.words)
-        entry.config = config_by_needs[needs]
+            config_by_needs[needs] = try_compose_job(job.words)
+        job.config = config_by_needs[needs]
     if waiting:
         sweep = waiting[0].sweep
-        configs = [entry.config for entry in waiting if entry.config is not None]
+        configs = [job.config for job in waiting if job.config is not None]
         share = resources.find_share(sweep, parallel, configs)
-        for entry in waiting:
-            if entry.record.state == "not started":
-                entry.record.write(sweep)
+        for job in waiting:
+            if job.record.state == "not started":
+                job.record.write(sweep)
         table.write(sweep)
-        _run_jobs(context, task, waiting, share, first + len(entries))
+        _run_jobs(context, task, waiting, share, first + len(jobs))
         table.write(sweep)
-    returns = [_job_return(entry, task) for entry in entries]
-    for entry, returned in zip(entries, returns, strict=True):
-        context.callbacks.on_job_end(config=entry.hydra, job_return=returned)
+    returns = [_job_return(job, task) for job in jobs]
+    for job, returned in zip(jobs, returns, strict=True):
+        context.callbacks.on_job_end(config=job.hydra, job_return=returned)
     return returns
 
 
@@ -116,46 +117,50 @@ def _run_jobs(
 ) -> None:
     free = deque(resources.slots(share))
     running: list[tuple[BatchJob, RunningJob, resources.Slot]] = []
-    with ProgressTable(total).shown() as board:
+    with ProgressTable(total).drawn() as progress:
         try:
             while waiting or running:
                 while waiting and free:
-                    entry, slot = waiting.popleft(), free.popleft()
-                    context.callbacks.on_job_start(config=entry.hydra, task_function=task)
-                    running.append((entry, _start(entry, share, slot), slot))
-                    board.print_line(running[-1][1].record)
-                ended = [one for one in running if not one[1].going()]
-                for one in ended:
-                    running.remove(one)
-                    one[0].record = one[1].ended()
-                    free.append(one[2])
-                    board.print_line(one[0].record)
-                    table.write(one[0].sweep)
-                board.update([one for _, one, _ in running], total - len(waiting) - len(running))
+                    job = waiting.popleft()
+                    slot = free.popleft()
+                    context.callbacks.on_job_start(config=job.hydra, task_function=task)
+                    process = _start(job, share, slot)
+                    running.append((job, process, slot))
+                    progress.print_line(process.record)
+                ended = [entry for entry in running if not entry[1].going()]
+                for entry in ended:
+                    running.remove(entry)
+                    job, process, slot = entry
+                    job.record = process.ended()
+                    free.append(slot)
+                    progress.print_line(job.record)
+                    table.write(job.sweep)
+                processes = [process for _, process, _ in running]
+                progress.update(processes, total - len(waiting) - len(running))
                 if not ended:
                     time.sleep(POLL_S)
         except BaseException as error:
-            _stop_jobs([one for _, one, _ in running], error)
+            _stop_jobs([process for _, process, _ in running], error)
             raise
 
 
 def _stop_jobs(running: Sequence[RunningJob], error: BaseException) -> None:
     """Forward a signal to all jobs and wait until they end; kill them at a second signal."""
-    for one in running:
-        one.signal(forwarded_signal(error))
+    for job in running:
+        job.signal(forwarded_signal(error))
     try:
-        for one in running:
-            one.wait()
+        for job in running:
+            job.wait()
     finally:
-        for one in running:
-            one.signal(signal.SIGKILL)
-            one.ended(interrupted=True)
+        for job in running:
+            job.signal(signal.SIGKILL)
+            job.ended(interrupted=True)
 
 
 def _batch_job(
     master: DictConfig, loader: ConfigLoader, task: JobTask, number: int, overrides: Sequence[str]
 ) -> BatchJob:
-    """Compose a job's configuration, set it as :class:`HydraConfig`, and find the job's note."""
+    """Compose a job's configuration, set it as :class:`HydraConfig`, and find the job's record."""
     config = loader.load_sweep_config(master, list(overrides))
     with open_dict(config):
         config.hydra.job.id = str(number)
@@ -173,29 +178,29 @@ def _batch_job(
     return BatchJob(record, config, sweep)
 
 
-def _start(entry: BatchJob, share: resources.Share, slot: resources.Slot) -> RunningJob:
+def _start(job: BatchJob, share: resources.Share, slot: resources.Slot) -> RunningJob:
     """Start a job on the cores and accelerators of a slot."""
-    words = entry.words
-    threads = entry.config and resources.threads_of(entry.config, share)
+    words = job.words
+    threads = job.config and resources.threads_of(job.config, share)
     if threads and words[0] != "resume":
         words = (*words, f"cluster.torch_threads={threads}")
-    env = {**os.environ, **{k: str(v) for k, v in entry.hydra.hydra.job.env_set.items()}}
+    env = {**os.environ, **{k: str(v) for k, v in job.hydra.hydra.job.env_set.items()}}
     if slot.devices is not None:
         env["CUDA_VISIBLE_DEVICES"] = ",".join(slot.devices)
-    record = replace(entry.record, state="running", error="")
-    return RunningJob.start(record, entry.sweep, words, cores=slot.cores, env=env)
+    record = replace(job.record, state="running", error="")
+    return RunningJob.start(record, job.sweep, words, cores=slot.cores, env=env)
 
 
-def _job_return(entry: BatchJob, task: JobTask) -> JobReturn:
+def _job_return(job: BatchJob, task: JobTask) -> JobReturn:
     returned = JobReturn(
-        overrides=override_list(entry.hydra.hydra.overrides.task),
+        overrides=override_list(job.hydra.hydra.overrides.task),
         cfg=OmegaConf.create(),
-        hydra_cfg=entry.hydra,
+        hydra_cfg=job.hydra,
         working_dir=os.getcwd(),
-        task_name=str(entry.hydra.hydra.job.name),
+        task_name=str(job.hydra.hydra.job.name),
     )
     try:
-        returned.return_value = objective_of(entry.record, task.objective)
+        returned.return_value = objective_of(job.record, task.objective)
         returned.status = JobStatus.COMPLETED
     except UserError as error:
         returned.return_value = error

@@ -1,4 +1,4 @@
-"""Register this package with rlcore, and look at evaluations of its jobs. Light."""
+"""Register this package with rlcore, and record evaluations of jobs of a study."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def rlcore_sweep(verb: str, words: Sequence[str], config_dirs: Sequence[str | Pa
 
 @observer
 def rlcore_after_eval(run: Run, label: str, metrics: dict[str, float]) -> None:
-    """In a job of a study: note the evaluation, and prune the run where its rule says so."""
+    """Record an evaluation of a study's job, and stop the run if its pruner says so."""
     from rlcore_sweeps.pruning import JOB, record_evaluation
 
     if job := os.environ.get(JOB):

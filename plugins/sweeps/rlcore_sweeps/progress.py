@@ -34,7 +34,7 @@ class ProgressTable:
         self._live: Live | None = None
 
     @contextlib.contextmanager
-    def shown(self) -> Iterator[ProgressTable]:
+    def drawn(self) -> Iterator[ProgressTable]:
         """Show the table within the context; without a terminal nothing is drawn."""
         if not sys.stdout.isatty():
             yield self
@@ -67,16 +67,23 @@ def _table(running: Sequence[RunningJob], title: str) -> Table:
     table = Table(title=title, title_justify="left")
     for name in COLUMNS:
         table.add_column(name)
-    for one in running:
-        folder, log = Path(one.record.folder), one.sweep / JOBS / f"{one.record.number}.log"
+    for job in running:
+        folder = Path(job.record.folder)
+        log = job.sweep / JOBS / f"{job.record.number}.log"
         phases = PHASE.findall(_tail(log))
         step, success = _last(folder / "metrics.jsonl")
-        seconds, updates = time.monotonic() - one.began, _updates(folder / "config.yaml")
-        left = f"{seconds / step * (updates - step):.0f} s" if step and updates else ""
+        seconds = time.monotonic() - job.began
+        updates = _updates(folder / "config.yaml")
+        remaining = f"{seconds / step * (updates - step):.0f} s" if step and updates else ""
         table.add_row(
-            str(one.record.number), one.record.label, phases[-1] if phases else "start",
-            f"{step}/{updates}" if updates else "", success, f"{seconds:.0f}", left,
-        )  # fmt: skip
+            str(job.record.number),
+            job.record.label,
+            phases[-1] if phases else "start",
+            f"{step}/{updates}" if updates else "",
+            success,
+            f"{seconds:.0f}",
+            remaining,
+        )
     return table
 
 
@@ -92,8 +99,8 @@ def _last(metrics: Path) -> tuple[int, str]:
 
 def _updates(config: Path) -> int:
     """Return `runner.max_epochs` of a run's config.yaml, or 0 if it cannot be read from it."""
-    found = re.search(r"^  max_epochs: (\d+)$", _tail(config, 10**6), re.MULTILINE)
-    return int(found[1]) if found else 0
+    match = re.search(r"^  max_epochs: (\d+)$", _tail(config, 10**6), re.MULTILINE)
+    return int(match[1]) if match else 0
 
 
 def _tail(file: Path, size: int = TAIL) -> str:

@@ -1,6 +1,6 @@
 """Prune a run of a study: exchange files with its process, and decide after each evaluation.
 
-    SWEEP/.study/3.rule.json     for job 3: the pruner, and the trials of finished batches
+    SWEEP/.study/3.rule.json     for job 3: the pruner, and how many trials of study.log it compares
     SWEEP/.study/3.steps.json    from job 3: its evaluations, and whether it was pruned
 
 A process decides by its own evaluations and its rule alone, so that pruning does not depend on the
@@ -10,7 +10,7 @@ relative speed of the jobs in the same batch.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,30 +20,18 @@ from rlcore.files.damaged_files import damaged_on, read_as
 from rlcore.files.reading import UnreadableError
 
 if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
+
     from rlcore.contracts.run import Run
 
 JOB = "RLCORE_SWEEP_JOB"
 """Environment variable of a job's process: SWEEP/NUMBER."""
 FOLDER = ".study"
+LOG, NAME = "study.log", "rlcore"
+"""File of Optuna's storage in a sweep's folder, and name of the study in it."""
+NO_PRUNER = "none"
 METRIC = "eval/success_once"
 DURING_TRAINING = "step_"  # prefix of the labels of evaluations during training
-
-
-@dataclass(frozen=True)
-class FinishedTrial:
-    """A trial of a finished batch, as a pruner sees it.
-
-    Attributes:
-        state: name of Optuna's `TrialState`, e.g. "COMPLETE".
-        value: objective of a complete trial; None for other trials.
-        steps: evaluations of the trial's first run, by number of updates (a decimal string).
-        attributes: system attributes that the pruner stored on the trial.
-    """
-
-    state: str
-    value: float | None
-    steps: dict[str, float]
-    attributes: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -55,40 +43,29 @@ class PruningRule:
         pruner, options: see :func:`rlcore_sweeps.samplers.pruner_of`; "none": evaluations are only
             recorded.
         direction: direction of the study.
-        study: name of the study.
         number: number of the trial.
-        known: trials of finished batches, from number 0.
+        finished: number of trials in finished batches, which the run is compared with.
     """
 
     metric: str
     pruner: str
     options: dict[str, Any]
     direction: Literal["maximize", "minimize"]
-    study: str
     number: int
-    known: tuple[FinishedTrial, ...]
+    finished: int
 
     def write(self, sweep: Path, job: int) -> None:
         """Write the rule for a job."""
         write_text(_file(sweep, job, "rule"), json.dumps(asdict(self)) + "\n")
 
-    @classmethod
-    def load(cls, file: Path) -> PruningRule:
-        """Read a rule from a file.
-
-        Raises:
-            CheckpointError: the file is damaged.
-        """
-        rule = read_as(cls, file)
-        with damaged_on(file):
-            require_updates(known.steps for known in rule.known)
-        return rule
-
-    def judge(self, steps: Mapping[int, float]) -> tuple[int | None, dict[str, Any]]:
+    def judge(
+        self, steps: Mapping[int, float], finished: Sequence[FrozenTrial]
+    ) -> tuple[int | None, dict[str, Any]]:
         """Replay a run's evaluations to the pruner, in order of the number of updates.
 
         Args:
             steps: evaluations by number of updates.
+            finished: trials of finished batches, in order of their numbers.
 
         Returns:
             the number of updates at which the run is pruned, or None; and the system attributes
@@ -97,28 +74,19 @@ class PruningRule:
         import optuna
         from optuna.trial import TrialState, create_trial
 
-        from rlcore_sweeps.samplers import NO_PRUNER, pruner_of
+        from rlcore_sweeps.samplers import pruner_of
 
-        if self.pruner == NO_PRUNER:
-            return None, {}
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         study = optuna.create_study(
-            study_name=self.study,
+            study_name=NAME,
             direction=self.direction,
             sampler=optuna.samplers.RandomSampler(0),
             pruner=pruner_of(self.pruner, self.options),
         )
-        # trials of the same batch are added as failed: they only make the trial's number right
-        failed = FinishedTrial("FAIL", None, {})
-        for one in [*self.known, *[failed] * (self.number - len(self.known))]:
-            study.add_trial(
-                create_trial(
-                    state=TrialState[one.state],
-                    value=one.value,
-                    intermediate_values={int(step): value for step, value in one.steps.items()},
-                    system_attrs=one.attributes,
-                )
-            )
+        study.add_trials(finished)
+        for _ in range(len(finished), self.number):
+            # trials of the same batch are added as failed: they only make the trial's number right
+            study.add_trial(create_trial(state=TrialState.FAIL))
         trial = study.ask()
         pruned = None
         for step, value in sorted(steps.items()):
@@ -189,7 +157,7 @@ def record_evaluation(
     file = _file(sweep, job, "rule")
     if not label.startswith(DURING_TRAINING) or not file.is_file():
         return
-    rule = PruningRule.load(file)
+    rule = read_as(PruningRule, file)
     if rule.metric not in metrics:
         return
     before = Evaluations.load(
@@ -197,7 +165,9 @@ def record_evaluation(
     ).values  # later ones are dropped: a resumed run repeats them
     values = {int(step): value for step, value in before.items() if int(step) < run.update}
     values[run.update] = float(metrics[rule.metric])
-    pruned, attributes = rule.judge(values)
+    pruned, attributes = None, {}
+    if rule.pruner != NO_PRUNER:
+        pruned, attributes = rule.judge(values, _finished_trials(sweep, rule.finished))
     updates = run.config.runner.max_epochs
     noted = Evaluations(
         {str(step): value for step, value in values.items()},
@@ -209,8 +179,20 @@ def record_evaluation(
     if pruned is not None:
         run.stop(
             f"pruned by {rule.pruner} at update {pruned}: {rule.metric} {values[pruned]:.3f}, "
-            f"compared with {len(rule.known)} earlier trials"
+            f"compared with {rule.finished} earlier trials"
         )
+
+
+def _finished_trials(sweep: Path, count: int) -> list[FrozenTrial]:
+    """Return the first `count` trials of a study's storage."""
+    from optuna import load_study
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    if count == 0:
+        return []
+    storage = JournalStorage(JournalFileBackend(str(sweep / LOG)))
+    return load_study(study_name=NAME, storage=storage).get_trials(deepcopy=False)[:count]
 
 
 def _file(sweep: Path, job: int, what: str) -> Path:

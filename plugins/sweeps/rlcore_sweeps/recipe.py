@@ -39,27 +39,27 @@ def with_recipe(request: SweepRequest) -> SweepRequest:
         ConfigError: the recipe sets a key that could load code.
     """
     name, _ = named_recipe(request.named or "")
-    own = _of(Catalog(load_plugins(), request.config_dirs), name)
-    given = {key_of(word) for word in request.hydra}
-    left = [
+    from_recipe = _of(Catalog(load_plugins(), request.config_dirs), name)
+    set_keys = {key_of(word) for word in request.hydra}
+    effective = [
         word
-        for word in own
-        if key_of(word) not in given
-        and not any(key in given and word.startswith(f"{_dotted(key)}.") for key in CHOICES)
+        for word in from_recipe
+        if key_of(word) not in set_keys
+        and not any(key in set_keys and word.startswith(f"{_dotted(key)}.") for key in CHOICES)
     ]
-    return replace(request, hydra=(*left, *request.hydra))
+    return replace(request, hydra=(*effective, *request.hydra))
 
 
 def _of(catalog: Catalog, name: str) -> list[str]:
     """Return a recipe's overrides of Hydra's keys, after those of the recipes that it includes."""
-    found = catalog.option(EXPERIMENT, name)
-    file = None if found is None else catalog.file(EXPERIMENT, found)
+    option_name = catalog.option(EXPERIMENT, name)
+    file = None if option_name is None else catalog.file(EXPERIMENT, option_name)
     if file is None:  # an unknown recipe: the jobs report the error
         return []
     content = read_mapping(file)
     words: list[str] = []
     for group, option in included_options(file, EXPERIMENT, content):
-        if group == EXPERIMENT and option != found:
+        if group == EXPERIMENT and option != option_name:
             words += _of(catalog, option)
         elif group.startswith(HYDRA):
             words.append(f"{group}={option}")

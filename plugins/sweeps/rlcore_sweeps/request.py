@@ -55,8 +55,8 @@ FILE = "sweep.json"
 ESCAPED = re.compile(r"\\([\\()\[\]{}:=, \t])")  # Hydra escapes these when it removes quotes
 
 
-KEPT = ("flags", "words", "hydra", "objective", "split")
-"""Fields of an order that are stored in a sweep's folder, in addition to the verb."""
+STORED_FIELDS = ("flags", "words", "hydra", "objective", "split")
+"""Fields of a request that are stored in a sweep's folder, in addition to the verb."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class SweepRequest:
             ConfigError: a key below `sweep.` is unknown, or rlcore ignores a key of Hydra.
         """
         verb, *rest = arguments
-        sorted_: dict[str, list[str]] = {name: [] for name in KEPT}
+        sorted_: dict[str, list[str]] = {name: [] for name in STORED_FIELDS}
         for before, word in zip(arguments, rest, strict=False):
             bare = word.lstrip("+~")
             if before in VALUED:
@@ -114,8 +114,8 @@ class SweepRequest:
             else:
                 sorted_["flags"].append(word)
         sorted_["hydra"] = to_hydra(sorted_["hydra"])
-        kept = {name: tuple(words) for name, words in sorted_.items()}
-        return cls(verb, **kept, typed=frozenset(kept["hydra"]))
+        fields = {name: tuple(words) for name, words in sorted_.items()}
+        return cls(verb, **fields, typed=frozenset(fields["hydra"]))
 
     @property
     def is_preview(self) -> bool:
@@ -147,17 +147,17 @@ class SweepRequest:
         Args:
             names: the flag's names, e.g. "--cfg", "-c".
         """
-        found = []
+        values = []
         for flag, value in zip(self.flags, (*self.flags[1:], ""), strict=False):
-            name, sign, own = flag.partition("=")
+            name, sign, inline = flag.partition("=")
             if name in names:
-                found.append(own if sign else value)
-        return tuple(found)
+                values.append(inline if sign else value)
+        return tuple(values)
 
     def write(self, folder: Path) -> None:
         """Write the order to the sweep's folder."""
-        kept = {"verb": self.verb, **{name: vars(self)[name] for name in KEPT}}
-        write_text(folder / FILE, json.dumps(kept, indent=1) + "\n")
+        fields = {"verb": self.verb, **{name: vars(self)[name] for name in STORED_FIELDS}}
+        write_text(folder / FILE, json.dumps(fields, indent=1) + "\n")
 
     @classmethod
     def load(cls, folder: Path) -> SweepRequest:
@@ -168,18 +168,18 @@ class SweepRequest:
         """
         if not (folder / FILE).is_file():
             raise CheckpointError(f"{folder} is not the folder of a sweep: it has no {FILE}")
-        kept = read_mapping(folder / FILE)
+        fields = read_mapping(folder / FILE)
         try:
-            (verb,) = _texts([kept.pop("verb")])
-            if unknown := kept.keys() - KEPT:
+            (verb,) = _texts([fields.pop("verb")])
+            if unknown := fields.keys() - STORED_FIELDS:
                 raise ValueError(f"it holds {unknown.pop()!r}")
             request = cls(verb)
-            for name, words in kept.items():
-                request = replace(request, **{name: _texts(words)})  # type: ignore[arg-type]  # KEPT
+            for name, words in fields.items():
+                request = replace(request, **{name: _texts(words)})  # type: ignore[arg-type]  # STORED_FIELDS
             for name, about_hydra in (("words", False), ("hydra", True)):
                 for word in vars(request)[name]:
                     if is_hydra_key(word) is not about_hydra:
-                        raise ValueError(f"{word!r:.80} stands among {name!r}")
+                        raise ValueError(f"{word!r:.80} is among {name!r}")
             return request
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"{folder / FILE} is damaged: {error}") from None
@@ -197,30 +197,32 @@ def with_split(words: Sequence[str], split: str) -> list[str]:
     """
     if split not in SELECTION_SPLITS:
         raise ConfigError(f"sweep.split must be {' or '.join(SELECTION_SPLITS)}, got {split!r}")
-    given = [word for word in words if key_of(word) in SPLIT]
-    for word in given:
+    split_overrides = [word for word in words if key_of(word) in SPLIT]
+    for word in split_overrides:
         if word.partition("=")[2] != split:
             raise ConfigError(
-                f"{word}: this sweep chooses by what it measures on {split} starts; what is chosen "
-                "by held-out starts looks better there than it is",
-                hint="sweep.split=heldout, if that is what you want",
+                f"{word}: this sweep selects by success on {split} starts; success on held-out "
+                "starts that were used for selection is biased upwards",
+                hint="sweep.split=heldout, to select on held-out starts nevertheless",
             )
-    return [*words] if given else [*words, f"{SPLIT[0]}={split}"]
+    return [*words] if split_overrides else [*words, f"{SPLIT[0]}={split}"]
 
 
 def override_list(words: Any) -> list[str]:
     """Return a list of overrides from Hydra's configuration, with interpolations unresolved."""
-    found: Any = OmegaConf.to_container(words, resolve=False)
-    return [str(word) for word in found]
+    items: Any = OmegaConf.to_container(words, resolve=False)
+    return [str(item) for item in items]
 
 
 def to_hydra(words: Sequence[str]) -> list[str]:
     """Translate overrides from rlcore's grammar to Hydra's: `env.*.` becomes `env.both.`."""
-    found = []
+    translated = []
     for word, override in zip(words, parse(words), strict=True):
         text = override.input_line or word
-        found.append(text.replace(BOTH, IN_HYDRA, 1) if key_of(text).startswith(BOTH) else text)
-    return found
+        translated.append(
+            text.replace(BOTH, IN_HYDRA, 1) if key_of(text).startswith(BOTH) else text
+        )
+    return translated
 
 
 def quote_text_values(words: Sequence[str], config: RunConfig) -> list[str]:
@@ -233,12 +235,12 @@ def quote_text_values(words: Sequence[str], config: RunConfig) -> list[str]:
         config: configuration of a job, which gives the types of keys.
     """
     texts = {key.path for key in walk(config) if not key.section and holds_text(key.type)}
-    found = []
+    translated = []
     for word in words:
         start, sign, value = word.partition("=")
         path = key_of(word).replace(IN_HYDRA, "env.train.")
-        found.append(f"{start}={_quoted(value)}" if sign and path in texts else word)
-    return found
+        translated.append(f"{start}={_quoted(value)}" if sign and path in texts else word)
+    return translated
 
 
 def _quoted(value: str) -> str:
@@ -252,8 +254,10 @@ def _quoted(value: str) -> str:
     if not isinstance(read, ChoiceSweep) or not read.simple_form:
         return value
     return ",".join(
-        quote(one.text) if isinstance(one, Scalar) else Override._get_value_element_as_str(one)
-        for one in read.list
+        quote(element.text)
+        if isinstance(element, Scalar)
+        else Override._get_value_element_as_str(element)
+        for element in read.list
     )
 
 
@@ -266,18 +270,20 @@ def parsable(word: str) -> str:
         OverridesParser.create().parse_override(word)
     except HydraException:
         key, _, value = word.partition("=")
-        return f"{key}={quote(ESCAPED.sub(lambda found: found[1], value))}"
+        return f"{key}={quote(ESCAPED.sub(lambda match: match[1], value))}"
     return word
 
 
 def to_rlcore(words: Sequence[str]) -> list[str]:
     """Translate a sweeper's overrides to rlcore's grammar, the inverse of :func:`to_hydra`."""
-    found = []
+    translated = []
     for word in words:
         if word.startswith("~"):  # a sweeper that rebuilds a deletion appends a value to it
             word = word.removesuffix("=null")
-        found.append(word.replace(IN_HYDRA, BOTH, 1) if key_of(word).startswith(IN_HYDRA) else word)
-    return found
+        translated.append(
+            word.replace(IN_HYDRA, BOTH, 1) if key_of(word).startswith(IN_HYDRA) else word
+        )
+    return translated
 
 
 @dataclass(frozen=True)
@@ -314,11 +320,11 @@ class JobChoices:
                 continue
             if key_of(key) in PLACE:
                 raise ConfigError(
-                    f"{word}: the runs of a sweep lie in one folder",
+                    f"{word}: all runs of a sweep are in its folder",
                     hint="hydra.sweep.dir=FOLDER, hydra.sweep.subdir='${hydra.job.num}'",
                 )
             try:
-                values = [parsable(f"{key}={its}") for its in override.sweep_string_iterator()]
+                values = [parsable(f"{key}={value}") for value in override.sweep_string_iterator()]
             except (HydraException, AssertionError):  # a pattern or interval, which sweepers expand
                 values = []
             count *= len(values)
@@ -345,11 +351,11 @@ def key_of(word: str) -> str:
 def _set(sorted_: dict[str, list[str]], word: str) -> None:
     """Add the override that `sweep.KEY=VALUE` is short for, or the setting itself, to `sorted_`."""
     name, _, value = word.removeprefix(SETTING).partition("=")
-    known = [SETTING + key for key in SETTINGS]
+    known_keys = [SETTING + key for key in SETTINGS]
     if name not in SETTINGS:
         raise ConfigError(
-            f"unknown key {SETTING + name!r}.{did_you_mean(SETTING + name, known)}",
-            hint=" or ".join(f"{key}=..." for key in known),
+            f"unknown key {SETTING + name!r}.{did_you_mean(SETTING + name, known_keys)}",
+            hint=" or ".join(f"{key}=..." for key in known_keys),
         )
     if name == "seeds":
         value = f"[{value.strip('[]')}]"

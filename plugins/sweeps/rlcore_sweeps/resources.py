@@ -76,10 +76,10 @@ def find_share(sweep: Path, parallel: str | int, configs: Sequence[RunConfig]) -
     """
     (node,) = Inventory.local().nodes
     if parallel == "auto":
-        kept = _stored_share(sweep / JOBS / FILE)
+        stored = _stored_share(sweep / JOBS / FILE)
         # a larger share was written on another machine
-        if kept is not None and kept.jobs * kept.cores <= node.cpus:
-            return kept
+        if stored is not None and stored.jobs * stored.cores <= node.cpus:
+            return stored
         jobs = _jobs_that_fit(configs)
     elif isinstance(parallel, int) and parallel >= 1:
         jobs = parallel
@@ -158,12 +158,12 @@ def _jobs_that_fit(configs: Sequence[RunConfig]) -> int:
     needs = [_needs_of(config, node.cpus, node.gpus) for config in configs]
     if None in needs:  # a job that needs more than the machine has reports that itself
         return 1
-    found = [need for need in needs if need is not None]
+    feasible = [need for need in needs if need is not None]
     rooms = [node.gpus or node.cpus, node.cpus]
-    limits = [room // max(ranks for ranks, _ in found) for room in rooms]
-    most = max(memory for _, memory in found)
-    if node.memory and most:
-        limits.append(int(usable(node.memory) // most))
+    limits = [room // max(ranks for ranks, _ in feasible) for room in rooms]
+    largest_memory = max(memory for _, memory in feasible)
+    if node.memory and largest_memory:
+        limits.append(int(usable(node.memory) // largest_memory))
     return max(1, min(len(configs), *limits))
 
 

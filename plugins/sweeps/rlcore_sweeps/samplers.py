@@ -13,6 +13,7 @@ from optuna.samplers import BaseSampler
 
 from rlcore.contracts.errors import ConfigError, choices_message, did_you_mean
 from rlcore.contracts.rng import generator
+from rlcore_sweeps.pruning import NO_PRUNER
 
 # CmaEsSampler is left out: it stores a pickle, and a sweep's folder may come from other people
 SAMPLERS = {
@@ -27,9 +28,8 @@ PRUNERS = {
     "hyperband": "HyperbandPruner",
     "successive_halving": "SuccessiveHalvingPruner",
     "threshold": "ThresholdPruner",
-    "none": "NopPruner",
+    NO_PRUNER: "NopPruner",
 }
-NO_PRUNER = "none"
 Method = TypeVar("Method", BaseSampler, BasePruner)
 
 
@@ -52,8 +52,8 @@ def sampler_of(
             installed.
     """
     drawn = int(generator("study", seed, number).integers(2**31))
-    kind = _find("sampler", name, SAMPLERS, optuna.samplers)
-    return _build("sampler", kind, options, {"seed": drawn})
+    cls = _find("sampler", name, SAMPLERS, optuna.samplers)
+    return _build("sampler", cls, options, {"seed": drawn})
 
 
 def pruner_of(name: str, options: Mapping[str, Any]) -> BasePruner:
@@ -66,32 +66,32 @@ def pruner_of(name: str, options: Mapping[str, Any]) -> BasePruner:
     Raises:
         ConfigError: an unknown name or option, or an invalid value.
     """
-    kind = _find("pruner", name, PRUNERS, optuna.pruners)
-    return _build("pruner", kind, {} if name == NO_PRUNER else options, {})
+    cls = _find("pruner", name, PRUNERS, optuna.pruners)
+    return _build("pruner", cls, {} if name == NO_PRUNER else options, {})
 
 
-def _find(what: str, name: str, known: Mapping[str, str], module: Any) -> Any:
-    if name not in known:
-        raise ConfigError(f"there is no {what} {name!r}{choices_message(name, known)}")
-    return getattr(module, known[name])
+def _find(role: str, name: str, classes: Mapping[str, str], module: Any) -> Any:
+    if name not in classes:
+        raise ConfigError(f"there is no {role} {name!r}{choices_message(name, classes)}")
+    return getattr(module, classes[name])
 
 
 def _build(
-    what: str, kind: type[Method], options: Mapping[str, Any], own: Mapping[str, Any]
+    role: str, cls: type[Method], options: Mapping[str, Any], fixed: Mapping[str, Any]
 ) -> Method:
-    key = f"hydra.sweeper.{what}_options"
-    known = [name for name in inspect.signature(kind).parameters if name not in own]
+    key = f"hydra.sweeper.{role}_options"
+    names = [name for name in inspect.signature(cls).parameters if name not in fixed]
     for name in options:
-        if name not in known:
+        if name not in names:
             raise ConfigError(
-                f"unknown key '{key}.{name}'.{did_you_mean(name, known)}",
-                hint=f"{kind.__name__} of Optuna has: {', '.join(known)}",
+                f"unknown key '{key}.{name}'.{did_you_mean(name, names)}",
+                hint=f"{cls.__name__} of Optuna has: {', '.join(names)}",
             )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         try:
-            return kind(**options, **own)
+            return cls(**options, **fixed)
         except ImportError as error:
-            raise ConfigError(f"hydra.sweeper.{what}: {error}".split("\n")[0]) from None
+            raise ConfigError(f"hydra.sweeper.{role}: {error}".split("\n")[0]) from None
         except (TypeError, ValueError) as error:
             raise ConfigError(f"{key}: {error}") from None

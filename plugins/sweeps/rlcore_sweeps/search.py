@@ -70,7 +70,7 @@ def sweep(
         launch=launcher.launch,
     )
     study.default = _default(study, task)
-    if task.shown is not None:
+    if task.preview_folder is not None:
         study.show()
         return
     _print_plan(study)

@@ -59,10 +59,10 @@ class Choice:
 
     def short(self, value: Any) -> Any:
         """Round a proposed float to :data:`DIGITS` significant digits, within the bounds."""
-        its = self.distribution
-        if not isinstance(its, FloatDistribution):
+        bounds = self.distribution
+        if not isinstance(bounds, FloatDistribution):
             return value
-        return min(max(float(f"{value:.{DIGITS}g}"), its.low), its.high)
+        return min(max(float(f"{value:.{DIGITS}g}"), bounds.low), bounds.high)
 
 
 @dataclass(frozen=True)
@@ -91,25 +91,27 @@ class Space:
         Raises:
             ConfigError: Optuna has no such distribution, nothing is searched, or the seed is.
         """
-        given = {key_of(word) for word in words}
-        further = [f"{key}={_text(value)}" for key, value in flatten_leaves(params)]
-        every = [word for word in to_hydra(further) if key_of(word) not in given] + [*words]
+        set_keys = {key_of(word) for word in words}
+        from_params = [f"{key}={_text(value)}" for key, value in flatten_leaves(params)]
+        overrides = [word for word in to_hydra(from_params) if key_of(word) not in set_keys]
+        overrides += words
         parser = OverridesParser.create(config_loader=loader)
         choices: dict[str, Choice] = {}
         fixed: list[str] = []
-        for word, override in zip(every, parser.parse_overrides(every), strict=True):
+        for word, override in zip(overrides, parser.parse_overrides(overrides), strict=True):
             if not override.is_sweep_override():
                 fixed.append(word)
                 continue
             (key,) = map(key_of, to_rlcore([word]))
             if key == SEED:
                 raise ConfigError(
-                    f"{word}: seeds are not searched", hint="sweep.seeds=0,1,2 plays each setting"
+                    f"{word}: seeds are not searched over",
+                    hint="sweep.seeds=0,1,2 runs each setting with these seeds",
                 )
             choices[key] = _choice(word, override)
         if not choices:
             raise ConfigError(
-                "a study needs something to search over",
+                "a study needs a key to search over",
                 hint="'actor.optim.lr=tag(log,interval(1e-6,1e-4))', algorithm.gae_lambda=0.9,0.95",
             )
         return cls(choices, tuple(fixed))
@@ -117,7 +119,7 @@ class Space:
     @property
     def distributions(self) -> dict[str, BaseDistribution]:
         """Distributions of the searched keys, by key."""
-        return {key: one.distribution for key, one in self.choices.items()}
+        return {key: choice.distribution for key, choice in self.choices.items()}
 
     def words(self, setting: Mapping[str, Any]) -> list[str]:
         """Return the overrides of a setting, in Hydra's grammar.
@@ -138,9 +140,11 @@ def _choice(word: str, override: Override) -> Choice:
             numbers: list[Any] = list(override.sweep_iterator())
             how = {"log": LOG in value.tags, "step": abs(value.step)}
             return Choice(start, _numeric(min(numbers), max(numbers), **how))
-        its = [_plain(one) for one in override.sweep_iterator(transformer=Transformer.identity)]
+        values = [
+            _plain(value) for value in override.sweep_iterator(transformer=Transformer.identity)
+        ]
         texts = tuple(map(str, override.sweep_string_iterator()))
-        return Choice(start, CategoricalDistribution(its), texts)
+        return Choice(start, CategoricalDistribution(values), texts)
     except (ValueError, IndexError, HydraException) as error:
         raise ConfigError(f"{word}: {error}") from None
 

@@ -27,13 +27,12 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from rlcore.contracts.errors import ConfigError
 from rlcore_sweeps.job import METRIC, SUCCESS, JobFailedError, JobRecord
+from rlcore_sweeps.pruning import LOG, NAME, NO_PRUNER, Evaluations, PruningRule
 from rlcore_sweeps.pruning import METRIC as SUCCESS_METRIC
-from rlcore_sweeps.pruning import Evaluations, FinishedTrial, PruningRule
-from rlcore_sweeps.samplers import NO_PRUNER, pruner_of, sampler_of
+from rlcore_sweeps.samplers import pruner_of, sampler_of
 from rlcore_sweeps.space import SEED, Space
 from rlcore_sweeps.study_record import StudyRecord, Trial, TrialRun
 
-LOG, NAME = "study.log", "rlcore"
 DIRECTIONS = ("maximize", "minimize")
 STATES: dict[Any, TrialState] = {
     "complete": TrialState.COMPLETE,
@@ -66,7 +65,7 @@ class Plan:
                 f"hydra.sweeper.direction must be {' or '.join(DIRECTIONS)}, got {self.direction!r}"
             )
         if len({*self.seeds}) < len(self.seeds):
-            raise ConfigError(f"sweep.seeds has a seed twice: {[*self.seeds]}")
+            raise ConfigError(f"sweep.seeds contains a seed twice: {[*self.seeds]}")
         sampler_of(self.sampler, self.sampler_options)
         pruner_of(self.pruner, self.pruner_options)
 
@@ -116,52 +115,52 @@ class Study:
         stored = self._open()
         while len(done := stored.get_trials(deepcopy=False)) < self.plan.n_trials:
             start, end, batch = self._next_batch(done)
-            known = done[:start]
-            proposed = self.propose(known, range(start, end))
-            self.trials = [_recorded(trial) for trial in known]
-            played = self._run_batch(known, proposed, batch)
-            if not known and all(trial.state == "failed" for trial in played):
-                raise JobFailedError(f"all {len(played)} trials of the first batch failed")
-            for trial, one in list(zip(played, proposed, strict=True))[len(done) - start :]:
-                stored.add_trial(self._finished(trial, one, end))
+            finished = done[:start]
+            proposed = self.propose(finished, range(start, end))
+            self.trials = [_recorded(trial) for trial in finished]
+            trials = self._run_batch(proposed, batch)
+            if not finished and all(trial.state == "failed" for trial in trials):
+                raise JobFailedError(f"all {len(trials)} trials of the first batch failed")
+            for trial, proposal in list(zip(trials, proposed, strict=True))[len(done) - start :]:
+                stored.add_trial(self._finished(trial, proposal, end))
         self.trials = [_recorded(trial) for trial in done]
         return self.record()
 
     def show(self) -> None:
         """Launch the first batch, with the first seed only, to show its jobs; write nothing."""
         first = self.propose([], range(min(self.plan.batch_size, self.plan.n_trials)))
-        self.launch([self._words(one.setting, self.plan.seeds[0]) for one in first], 0)
+        self.launch([self._words(proposal.setting, self.plan.seeds[0]) for proposal in first], 0)
 
-    def propose(self, known: Sequence[FrozenTrial], numbers: range) -> list[Proposal]:
+    def propose(self, finished: Sequence[FrozenTrial], numbers: range) -> list[Proposal]:
         """Propose the settings of a batch.
 
         Args:
-            known: trials of earlier batches.
+            finished: trials of earlier batches.
             numbers: numbers of the batch's trials.
         """
         study = optuna.create_study(study_name=NAME, direction=self.plan.direction)
-        study.add_trials(known)
-        found: list[Proposal] = []
+        study.add_trials(finished)
+        proposals: list[Proposal] = []
         for number in numbers:
             if number == 0 and self.default is not None:
                 study.add_trial(self.trial(TrialState.RUNNING, self.default))
-                found.append(Proposal(dict(self.default)))
+                proposals.append(Proposal(dict(self.default)))
                 continue
             study.sampler = sampler_of(
                 self.plan.sampler, self.plan.sampler_options, self.plan.seed, number
             )
-            asked = study.ask(fixed_distributions=self.space.distributions).params
+            values = study.ask(fixed_distributions=self.space.distributions).params
             attributes = dict(study.get_trials(deepcopy=False)[-1].system_attrs)
-            setting = {key: self.space.choices[key].short(value) for key, value in asked.items()}
-            found.append(Proposal(setting, attributes))
-        return found
+            setting = {key: self.space.choices[key].short(value) for key, value in values.items()}
+            proposals.append(Proposal(setting, attributes))
+        return proposals
 
     def record(self) -> StudyRecord:
         """Write all trials so far to `trials.json`, and return the record.
 
         Rates on held-out starts are preserved while the best trial is the same.
         """
-        values = {one.number: one.value for one in self.trials if one.value is not None}
+        values = {trial.number: trial.value for trial in self.trials if trial.value is not None}
         choose = max if self.plan.direction == "maximize" else min
         best = choose(values, key=values.__getitem__) if values else None
         before = StudyRecord.load(self.sweep)
@@ -190,9 +189,15 @@ class Study:
     def _header(self) -> StudyRecord:
         plan = self.plan
         return StudyRecord(
-            self.objective, self.split, plan.direction, plan.sampler, plan.pruner, plan.seed,
-            plan.n_trials, plan.seeds,
-        )  # fmt: skip
+            self.objective,
+            self.split,
+            plan.direction,
+            plan.sampler,
+            plan.pruner,
+            plan.seed,
+            plan.n_trials,
+            plan.seeds,
+        )
 
     def _require_same(self) -> None:
         """Check that the study was started with the same settings; `n_trials` may differ.
@@ -203,17 +208,14 @@ class Study:
         before = StudyRecord.load(self.sweep)
         if before is None:
             return
-        fresh: dict[str, Any] = {
-            "planned": self.plan.n_trials,
-            "trials": (),
-            "best": None,
-            "heldout": {},
-        }
-        for name, value in vars(replace(before, **fresh)).items():
-            if (now := vars(self._header)[name]) != value:
+        for name, value in vars(self._header).items():
+            if name in ("planned", "trials", "best", "heldout"):
+                continue
+            started = vars(before)[name]
+            if started != value:
                 raise ConfigError(
-                    f"this study began with {name}={value}, and would go on with {now}",
-                    hint="only hydra.sweeper.n_trials can change; a new study is a new sweep",
+                    f"this study started with {name}={started}, and is resumed with {value}",
+                    hint="only hydra.sweeper.n_trials can change; start a new sweep",
                 )
 
     def _open(self) -> optuna.Study:
@@ -239,16 +241,14 @@ class Study:
         end = min(len(done) + self.plan.batch_size, self.plan.n_trials)
         return len(done), end, last["batch"] + 1
 
-    def _run_batch(
-        self, known: Sequence[FrozenTrial], proposed: Sequence[Proposal], batch: int
-    ) -> list[Trial]:
+    def _run_batch(self, proposed: Sequence[Proposal], batch: int) -> list[Trial]:
         """Run a batch: the first seed of each trial, then the other seeds of unpruned trials."""
         start = len(self.trials)
         self.trials += [
-            Trial(start + place, batch, one.setting) for place, one in enumerate(proposed)
+            Trial(start + place, batch, proposal.setting) for place, proposal in enumerate(proposed)
         ]
         first, *others = self.plan.seeds
-        self._run_jobs([(n, first) for n in range(start, len(self.trials))], known)
+        self._run_jobs([(n, first) for n in range(start, len(self.trials))], start)
         for number, trial in enumerate(self.trials[start:], start):
             if trial.state == "running" and trial.runs[0].pruned is not None:
                 self.trials[number] = replace(trial, state="pruned")
@@ -262,29 +262,26 @@ class Study:
         self.record()
         return self.trials[start:]
 
-    def _run_jobs(
-        self, runs: Sequence[tuple[int, int | None]], known: Sequence[FrozenTrial] | None
-    ) -> None:
+    def _run_jobs(self, runs: Sequence[tuple[int, int | None]], finished: int | None) -> None:
         """Run jobs, and record their results in `trials`.
 
         Args:
             runs: (trial number, seed) of each job.
-            known: finished trials that the pruner compares with; None: the jobs are not pruned.
+            finished: number of trials that the pruner compares with; None: the jobs are not
+                pruned.
         """
         if not runs:
             return
         first = sum(len(trial.runs) for trial in self.trials)
         for job, (number, seed) in enumerate(runs, first):
             self._put(number, TrialRun(job, seed))
-            reference = known is None or (number == 0 and self.default is not None)
-            self._rule(number, () if reference else known, prunes=not reference).write(
-                self.sweep, job
-            )
+            prunes = finished is not None and (number > 0 or self.default is None)
+            self._rule(number, finished or 0, prunes=prunes).write(self.sweep, job)
         self.record()
         words = [self._words(self.trials[number].setting, seed) for number, seed in runs]
-        for place, one in enumerate(self.launch(words, first)):
+        for place, returned in enumerate(self.launch(words, first)):
             number, seed = runs[place]
-            run = self._run_record(first + place, seed, one)
+            run = self._run_record(first + place, seed, returned)
             self._put(number, run)
             if run.value is None:
                 self.trials[number] = replace(self.trials[number], state="failed")
@@ -292,33 +289,22 @@ class Study:
 
     def _put(self, number: int, run: TrialRun) -> None:
         """Record a run of a trial, in place of an earlier record of the same job."""
-        others = tuple(one for one in self.trials[number].runs if one.job != run.job)
+        others = tuple(other for other in self.trials[number].runs if other.job != run.job)
         self.trials[number] = replace(self.trials[number], runs=(*others, run))
 
     def _words(self, setting: Mapping[str, Any], seed: int | None) -> list[str]:
         own = [] if seed is None else [f"{SEED}={seed}"]
         return [*self.space.fixed, *self.space.words(setting), *own]
 
-    def _rule(
-        self, number: int, known: Sequence[FrozenTrial] | None, *, prunes: bool
-    ) -> PruningRule:
+    def _rule(self, number: int, finished: int, *, prunes: bool) -> PruningRule:
         metric = metric_of(self.objective)
         return PruningRule(
             metric or SUCCESS_METRIC,
             self.plan.pruner if prunes and metric else NO_PRUNER,
             dict(self.plan.pruner_options),
             self.plan.direction,
-            NAME,
             number,
-            tuple(
-                FinishedTrial(
-                    trial.state.name,
-                    trial.value if trial.state == TrialState.COMPLETE else None,
-                    trial.user_attrs["runs"][0]["steps"],
-                    trial.user_attrs["attributes"],
-                )
-                for trial in known or ()
-            ),
+            finished,
         )
 
     def _run_record(self, job: int, seed: int | None, returned: JobReturn) -> TrialRun:
@@ -334,7 +320,7 @@ class Study:
             value = returned.return_value
             if not isinstance(value, (int, float)):
                 raise ConfigError(
-                    f"a study chooses by one number, and job {job} gives {value!r}",
+                    f"a study selects by one number, but job {job} returned {value!r}",
                     hint="sweep.objective=success_after.rate, and runs that evaluate",
                 )
             value = float(value) if math.isfinite(value) else None
@@ -357,9 +343,8 @@ class Study:
                 "batch": trial.batch,
                 "end": end,  # of its batch
                 "runs": [asdict(run) for run in trial.runs],
-                "attributes": Evaluations.load(self.sweep, first.job).attributes,
             },
-            system_attrs=proposed.attributes,
+            system_attrs=proposed.attributes | Evaluations.load(self.sweep, first.job).attributes,
         )
 
 
@@ -373,7 +358,7 @@ def metric_of(objective: str) -> str | None:
 
 def _recorded(trial: FrozenTrial) -> Trial:
     """Convert a finished trial from Optuna's storage to its record in `trials.json`."""
-    (state,) = [name for name, its in STATES.items() if its == trial.state]
+    (state,) = [name for name, optuna_state in STATES.items() if optuna_state == trial.state]
     value = trial.value if trial.state == TrialState.COMPLETE else None
     runs = tuple(TrialRun(**run) for run in trial.user_attrs["runs"])
     return Trial(trial.number, trial.user_attrs["batch"], dict(trial.params), state, value, runs)

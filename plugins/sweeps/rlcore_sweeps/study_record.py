@@ -26,7 +26,7 @@ class TrialRun:
     """A run of a trial.
 
     Attributes:
-        job: number of the job in the sweep; its note is `.jobs/JOB.json`.
+        job: number of the job in the sweep; its state is in `.jobs/JOB.json`.
         seed: value of `runner.seed`; None: the recipe's own.
         folder: folder of the run, relative to the sweep's folder; empty before it has one.
         value: the objective; None if the run has not ended or failed.

@@ -17,14 +17,14 @@ def summary_lines(study: StudyRecord) -> list[str]:
     lines.append(f"best: trial {best.number}: {setting}")
     lines.append(
         f"  {study.objective} {best.value:.3f} on {study.split} starts, which it was chosen by: "
-        "it looks better there than it is"
+        "it is biased upwards there"
     )
     if not study.heldout:
         if study.split != HELD_OUT:
             lines.append("  on held-out starts: not measured yet")
         return lines
     chosen, default = study.heldout["best"], study.heldout.get("default")
-    lines.append(f"  success {_rate(chosen)} on held-out starts, by which nothing was chosen")
+    lines.append(f"  success {_rate(chosen)} on held-out starts, which were not used for selection")
     if default:
         lines.append(f"  the recipe's own setting, trial 0: {_rate(default)} there")
     if gain := study.heldout.get("difference"):
@@ -65,5 +65,7 @@ def _saved(study: StudyRecord) -> list[str]:
 
 def _rate(side: dict[str, Any]) -> str:
     text = "{rate:.3f} [{lo:.3f}, {hi:.3f}] n={n}".format(**side)
-    each = side["seeds"]
-    return text if len(each) == 1 else f"{text} ({', '.join(f'{one:.3f}' for one in each)} by run)"
+    rates = side["seeds"]
+    return (
+        text if len(rates) == 1 else f"{text} ({', '.join(f'{rate:.3f}' for rate in rates)} by run)"
+    )

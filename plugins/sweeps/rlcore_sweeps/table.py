@@ -51,7 +51,7 @@ def text(sweep: Path, width: int = WIDTH) -> str:
         width: width of the table in characters.
 
     Raises:
-        CheckpointError: a note, a summary or the record of the study is damaged.
+        CheckpointError: a record, a summary or the record of the study is damaged.
     """
     records = JobRecord.load_all(sweep)
     figures = {record.number: _figures(record) for record in records}
@@ -60,14 +60,15 @@ def text(sweep: Path, width: int = WIDTH) -> str:
     for name in names:
         table.add_column(name, overflow="fold", justify="right" if name == "seconds" else "left")
     for record in records:
-        its, folder = figures[record.number], Path(record.folder)
+        summary = figures[record.number]
+        folder = Path(record.folder)
         state = "" if record.state == "done" else record.state
         cells = (
             str(record.number),
             record.label,
-            _rate(its.get("success_before")),
-            _rate(its.get("success_after")),
-            _difference(its.get("paired_difference")),
+            _rate(summary.get("success_before")),
+            _rate(summary.get("success_after")),
+            _difference(summary.get("paired_difference")),
             f"{record.seconds:.0f}" if record.seconds else "",
             f"{folder.name if folder.is_dir() else ''} {state}".strip(),
         )
@@ -89,7 +90,7 @@ def _next(sweep: Path, records: Sequence[JobRecord], trials: StudyRecord | None)
     lines = [f"compare them: rlcore report {folder}"] if len(done) > 1 else []
     unfinished = len(done) < len(records) if trials is None else not trials.over
     if unfinished:
-        lines.append(f"go on with the others: rlcore resume {folder}")
+        lines.append(f"continue the unfinished jobs: rlcore resume {folder}")
     return lines
 
 
@@ -111,14 +112,14 @@ def _figures(record: JobRecord) -> dict[str, Any]:
 
 def _caveats(figures: dict[int, dict[str, Any]]) -> list[str]:
     """Return the caveats of the results, each with the job numbers unless it holds for all jobs."""
-    measured = [number for number, its in figures.items() if its]
+    measured = [number for number, summary in figures.items() if summary]
     jobs: dict[str, list[str]] = {}
     for number in measured:
         if "caveat" in figures[number]:
             jobs.setdefault(figures[number]["caveat"], []).append(str(number))
     return [
-        said if len(its) == len(measured) else f"job {', '.join(its)}: {said}"
-        for said, its in jobs.items()
+        caveat if len(numbers) == len(measured) else f"job {', '.join(numbers)}: {caveat}"
+        for caveat, numbers in jobs.items()
     ]
 
 

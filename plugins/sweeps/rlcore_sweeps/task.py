@@ -36,7 +36,8 @@ class JobTask:
         verb, flags, objective: as in :class:`rlcore_sweeps.request.SweepRequest`.
         fixed: overrides that are the same in all jobs.
         untrusted: the overrides come from a folder that is not trusted, so they must not load code.
-        shown: print the jobs without running them, as they would be in this folder; None: run them.
+        preview_folder: print the jobs, as they would be in this folder, in place of running them;
+            None: run them.
         runs: path of the run that each job evaluates, by job number; empty: jobs name none.
         label: label of the jobs; empty: the overrides in which they differ.
     """
@@ -46,7 +47,7 @@ class JobTask:
     objective: tuple[str, ...] = ()
     fixed: frozenset[str] = frozenset()
     untrusted: bool = False
-    shown: Path | None = None
+    preview_folder: Path | None = None
     runs: tuple[str, ...] = ()
     label: str = ""
 
@@ -60,7 +61,7 @@ class JobTask:
         """
         hydra: Any = HydraConfig.get()
         record, sweep = self.record(hydra, hydra.runtime.output_dir)
-        if self.shown is not None:
+        if self.preview_folder is not None:
             self._preview(record, sweep)
             return None
         if record.state == "done":
@@ -70,7 +71,7 @@ class JobTask:
         return objective_of(record, self.objective)
 
     def command(self, record: JobRecord, sweep: Path) -> tuple[JobRecord, tuple[str, ...]]:
-        """Return a job's note and command, see :func:`rlcore_sweeps.job.command_of`.
+        """Return a job's record and command, see :func:`rlcore_sweeps.job.command_of`.
 
         Raises:
             UserError: the sweep's folder is not trusted, and the job's overrides would load code.
@@ -82,7 +83,7 @@ class JobTask:
         return record, words
 
     def record(self, hydra: DictConfig, folder: str) -> tuple[JobRecord, Path]:
-        """Return a job's note, from an earlier attempt if there is one, and the sweep's folder.
+        """Return a job's record, from an earlier attempt if there is one, and the sweep's folder.
 
         A job is not done if the folder of its run no longer exists.
 
@@ -92,32 +93,32 @@ class JobTask:
 
         Raises:
             ConfigError: another job had this number, or `folder` is outside the sweep's folder.
-            CheckpointError: the note is damaged.
+            CheckpointError: the record is damaged.
             JobFailedError: a process of an earlier attempt still runs.
         """
         sweep = Path(str(hydra.sweep.dir)).absolute()
         if sweep not in Path(os.path.abspath(folder)).parents:
             raise ConfigError(
-                f"{SUBDIR} leads out of the sweep's folder: {folder}",
+                f"{SUBDIR} is outside the sweep's folder: {folder}",
                 hint=f"{SUBDIR}='job-${{hydra.job.num}}'",
             )
         words = tuple(to_rlcore(override_list(hydra.overrides.task)))
         number = int(hydra.job.num)
-        before = JobRecord.load(sweep, number)
-        if before is not None and before.words:
-            if before.words != words:
+        previous = JobRecord.load(sweep, number)
+        if previous is not None and previous.words:
+            if previous.words != words:
                 raise ConfigError(
-                    f"job {number} of {sweep} was {before.label}, and is another one now",
-                    hint="a sweep that chooses its jobs by chance can't be resumed; start it anew "
-                    "in another folder",
+                    f"job {number} of {sweep} was {previous.label}, and is now another job",
+                    hint="a sweep whose sweeper proposes other jobs each time can't be resumed; "
+                    "start it again in another folder",
                 )
-            if before.folder:
-                now = with_final_state(before)
-                if now != before:
-                    now.write(sweep)
-                return now, sweep
-            state = "not started" if before.state == "done" else before.state
-            return replace(before, state=state, folder=str(Path(folder).absolute())), sweep
+            if previous.folder:
+                current = with_final_state(previous)
+                if current != previous:
+                    current.write(sweep)
+                return current, sweep
+            state = "not started" if previous.state == "done" else previous.state
+            return replace(previous, state=state, folder=str(Path(folder).absolute())), sweep
         swept = [word for word in override_list(hydra.overrides.task) if word not in self.fixed]
         label = self.label or ",".join(to_rlcore(swept))
         return JobRecord(number, words, label, str(Path(folder).absolute())), sweep
@@ -126,9 +127,9 @@ class JobTask:
         """Run the job's command, whose flags ask for a dry run or for its configuration."""
         from rlcore.cli.main import main
 
-        assert self.shown is not None
+        assert self.preview_folder is not None
         Path(record.folder).rmdir()
-        place = self.shown / Path(record.folder).relative_to(sweep)
+        place = self.preview_folder / Path(record.folder).relative_to(sweep)
         _, command = command_of(replace(record, folder=str(place)), self.verb, self.flags)
         print(f"job {record.number}: {record.label.replace(BY_RECIPE, '')}", flush=True)
         code = main(command)

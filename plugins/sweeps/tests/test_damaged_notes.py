@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from rlcore_sweeps.job import JobRecord
-from rlcore_sweeps.pruning import Evaluations, PruningRule
+from rlcore_sweeps.pruning import Evaluations, record_evaluation
 from rlcore_sweeps.request import SweepRequest
 from rlcore_sweeps.resources import find_share
 from rlcore_sweeps.study_record import StudyRecord
@@ -128,12 +128,18 @@ def test_what_the_error_says(tmp_path, name, content, said):
 
 
 def test_rules_shares_and_orders(tmp_path):
-    rule = {"metric": "m", "pruner": "none", "options": {}, "direction": "maximize", "study": "s",
-            "number": 0, "known": [{"state": "COMPLETE", "value": 1, "steps": {}}]}  # fmt: skip
-    assert PruningRule.load(written(tmp_path, "rule.json", rule)).known[0].value == 1
-    for wrong in {"known": [5]}, {"options": []}, {"direction": "up"}, {"known": [{}]}:
+    rule = {
+        "metric": "m",
+        "pruner": "none",
+        "options": {},
+        "direction": "maximize",
+        "number": 0,
+        "finished": 1,
+    }
+    for wrong in {"finished": [5]}, {"options": []}, {"direction": "up"}, {"number": None}:
+        written(tmp_path, ".study/0.rule.json", {**rule, **wrong})
         with pytest.raises(CheckpointError, match="rule"):
-            PruningRule.load(written(tmp_path, "rule.json", {**rule, **wrong}))
+            record_evaluation(None, "step_000001", {}, tmp_path, 0)
     for share in {"cores": 0, "devices": 0, "jobs": 0}, {"cores": "1"}, []:
         written(tmp_path, ".jobs/share", share)
         with pytest.raises(CheckpointError, match="share"):

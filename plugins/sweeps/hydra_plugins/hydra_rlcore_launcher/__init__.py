@@ -1,1 +1,1 @@
-"""A launcher of Hydra: jobs of rlcore side by side on this machine."""
+"""Hydra launcher that runs jobs of rlcore in parallel on this machine."""

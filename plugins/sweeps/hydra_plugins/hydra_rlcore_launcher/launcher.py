@@ -1,6 +1,9 @@
-"""`hydra/launcher=rlcore`. Hydra imports this with every configuration, so what it does is imported
-when it is used. It runs the module before that is known by its name, so annotations must be real
-types: no `from __future__ import annotations`."""
+"""Register `hydra/launcher=rlcore`.
+
+Hydra imports this module with every configuration, so the implementation is imported on use. The
+module is executed before it is in `sys.modules`, so the dataclass needs real types as annotations:
+no `from __future__ import annotations`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,10 +18,10 @@ from omegaconf import DictConfig
 
 @dataclass
 class RlcoreLauncherConf:
-    """Its settings.
+    """Settings of the launcher.
 
     Attributes:
-        parallel: jobs at once; "auto": as many as this machine has room for.
+        parallel: number of jobs that run at once; "auto": as many as fit on this machine.
     """
 
     _target_: str = "hydra_plugins.hydra_rlcore_launcher.launcher.RlcoreLauncher"
@@ -31,7 +34,7 @@ ConfigStore.instance().store(
 
 
 class RlcoreLauncher(Launcher):
-    """Plays jobs side by side, each in a process of its own on cores of its own."""
+    """A launcher that runs jobs in parallel, each in its own process on its own cores."""
 
     def __init__(self, parallel: str | int = "auto") -> None:
         self.parallel = parallel
@@ -39,16 +42,22 @@ class RlcoreLauncher(Launcher):
     def setup(
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
     ) -> None:
-        """Keep what Hydra hands over."""
-        self.hydra_context, self.task_function, self.config = hydra_context, task_function, config
+        """Store the arguments for :meth:`launch`."""
+        self.hydra_context = hydra_context
+        self.task_function = task_function
+        self.config = config
 
     def launch(
         self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
     ) -> Sequence[JobReturn]:
-        """Play the jobs; returns what they came to, in their order."""
+        """Run the jobs; return their results in order."""
         from rlcore_sweeps.parallel import launch
 
         return launch(
-            self.config, self.hydra_context, self.task_function, self.parallel,
-            job_overrides, initial_job_idx,
-        )  # fmt: skip
+            self.config,
+            self.hydra_context,
+            self.task_function,
+            self.parallel,
+            job_overrides,
+            initial_job_idx,
+        )

@@ -1,1 +1,1 @@
-"""A sweeper of Hydra: a search with Optuna over runs of rlcore."""
+"""Hydra sweeper that searches over runs of rlcore with Optuna."""

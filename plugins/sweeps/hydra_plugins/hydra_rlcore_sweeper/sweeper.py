@@ -1,6 +1,9 @@
-"""`hydra/sweeper=rlcore_optuna`. Hydra imports this with every configuration, so what it does is
-imported when it is used. It runs the module before that is known by its name, so annotations must
-be real types: no `from __future__ import annotations`."""
+"""Register `hydra/sweeper=rlcore_optuna`.
+
+Hydra imports this module with every configuration, so the implementation is imported on use. The
+module is executed before it is in `sys.modules`, so the dataclass needs real types as annotations:
+no `from __future__ import annotations`.
+"""
 
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -16,17 +19,17 @@ from rlcore.contracts.errors import ConfigError
 
 @dataclass
 class RlcoreOptunaConf:
-    """Its settings.
+    """Settings of the sweeper.
 
     Attributes:
-        n_trials: settings that are tried.
-        batch_size: trials that are proposed together, so that they can be played side by side.
+        n_trials: number of settings to try.
+        batch_size: trials that are proposed together, so that they can run in parallel.
         seeds: `runner.seed` of the runs of a trial; none: one run, with the recipe's.
-        direction: of the objective: maximize or minimize.
-        sampler, sampler_options: who proposes, and settings of Optuna's class.
-        pruner, pruner_options: who ends runs early; none: nobody.
-        seed: of the sampler.
-        params: what is searched, by key, where no word says it.
+        direction: "maximize" or "minimize" the objective.
+        sampler, sampler_options: name of a sampler, and keyword arguments of Optuna's class.
+        pruner, pruner_options: the same of a pruner; "none": no run is pruned.
+        seed: seed of the sampler.
+        params: search space by key; overrides of the command line win.
     """
 
     _target_: str = "hydra_plugins.hydra_rlcore_sweeper.sweeper.RlcoreOptunaSweeper"
@@ -48,7 +51,7 @@ ConfigStore.instance().store(
 
 
 class RlcoreOptunaSweeper(Sweeper):
-    """Searches; see :class:`RlcoreOptunaConf` for its settings."""
+    """A sweeper that runs a study; see :class:`RlcoreOptunaConf` for its settings."""
 
     def __init__(self, **settings: Any) -> None:
         self.settings = settings
@@ -56,17 +59,22 @@ class RlcoreOptunaSweeper(Sweeper):
     def setup(
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
     ) -> None:
-        """Keep what Hydra hands over."""
-        self.hydra_context, self.task_function, self.config = hydra_context, task_function, config
+        """Store the arguments for :meth:`sweep`."""
+        self.hydra_context = hydra_context
+        self.task_function = task_function
+        self.config = config
 
     def sweep(self, arguments: list[str]) -> None:
-        """Play the study that the words describe.
+        """Run the study that the overrides describe.
 
         Raises:
             ConfigError: Optuna is not installed.
         """
         if find_spec("optuna") is None:
-            raise ConfigError("there is no Optuna here", hint='pip install "rlcore[optuna]"')
+            raise ConfigError(
+                "hydra/sweeper=rlcore_optuna needs Optuna, which is not installed",
+                hint='pip install "rlcore[optuna]"',
+            )
         from rlcore_sweeps.search import sweep
 
         assert self.config is not None and self.hydra_context is not None  # after setup
