@@ -379,7 +379,7 @@ def test_no_run_no_checkpoint_and_damage(
     assert main(["replay", str(alone), "--task=0", "--trial=1000"]) == 1
     assert "Started" in capsys.readouterr().err
     assert main(["replay", "--task=0", "--trial=1000"]) == 2
-    assert "an episode of which run?" in capsys.readouterr().err
+    assert "rlcore replay needs RUN" in capsys.readouterr().err
     assert main(["replay", str(alone), "--task=0", "--trial=1000", "--multirun"]) == 2
     assert "one run at a time" in capsys.readouterr().err
     assert "there is no run at" in refused(tmp_path / "nowhere")

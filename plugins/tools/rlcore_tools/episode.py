@@ -21,7 +21,7 @@ def split_of(spec: EnvSpec, trial: int) -> str:
 def trace_table(trace: Trace, title: str) -> Table:
     """Return a table with one row per decision: env steps, reward, value and log-prob.
 
-    If the policy gives several values, the first is shown, that of the observation decided on. The
+    If the policy gives several values, the first is listed, that of the observation decided on. The
     log-prob is the sum over all entries of the executed actions of the chunk, from
     `Policy.evaluate`, which may be nonzero even if the policy acted without exploration noise.
     """
@@ -31,17 +31,17 @@ def trace_table(trace: Trace, title: str) -> Table:
     table.add_column("")
     arrays = trace.arrays
     valid = arrays["valid"]
-    after = np.cumsum(valid.sum(1))
+    steps_done = np.cumsum(valid.sum(1))
     total = len(valid)
     head = ROWS_SHOWN // 2
-    shown = range(total) if total <= ROWS_SHOWN else [*range(head), *range(total - head, total)]
-    for t in shown:
+    listed = range(total) if total <= ROWS_SHOWN else [*range(head), *range(total - head, total)]
+    for t in listed:
         if t == total - head and total > ROWS_SHOWN:
             table.add_row(*["..."] * 6)
         logprobs = arrays["evaluated_logprobs"][t][valid[t]]
         table.add_row(
             str(t),
-            f"{after[t] - valid[t].sum()}-{after[t]}",
+            f"{steps_done[t] - valid[t].sum()}-{steps_done[t]}",
             f"{arrays['rewards'][t].sum():g}",
             "".join(f"{value:.3f}" for value in arrays["values"][t][:1]) or "-",
             f"{logprobs.sum():.3f}",

@@ -41,26 +41,28 @@ def write(assembly: Assembly, *, which: str, form: str, dest: str) -> tuple[int,
         ConfigError: there are no such episodes, or the folder holds something else.
         VerificationError: an episode does not have the evaluated outcome or states.
     """
-    config, spec = assembly.config, assembly.env_specs["eval"]
+    config = assembly.config
+    spec = assembly.env_specs["eval"]
     run = run_of(assembly)
     checkpoint = run.checkpoint()
-    rows = [row for row in run.evaluated(checkpoint) if which in ("all", _kind(row))]
+    rows = [row for row in run.evaluated(checkpoint) if which in ("all", _outcome(row))]
     if not rows:
         raise ConfigError(
             f"{checkpoint.path} has no evaluated episodes{'' if which == 'all' else f', {which}'}",
             hint=f"rlcore eval {checkpoint.path}",
         )
-    wanted = {Episode(spec.tasks.index(row.task), row.trial, row.replica): row for row in rows}
-    path, seed = Path(dest).expanduser(), config.runner.seed
-    kind = format_of(path, form)
+    evaluated = {Episode(spec.tasks.index(row.task), row.trial, row.replica): row for row in rows}
+    path = Path(dest).expanduser()
+    seed = config.runner.seed
+    data_format = format_of(path, form)
     with (
-        kind.write(path, spec, config.collect, seed=seed, interpreters=()) as writer,
+        data_format.write(path, spec, config.collect, seed=seed, interpreters=()) as writer,
         closing(checked_env(config, "eval", 1)[0]) as env,
     ):
-        missing = [episode for episode in wanted if episode not in writer.episodes()]
-        for episode, trace in _played(assembly, missing, checkpoint, wanted):
+        missing = [episode for episode in evaluated if episode not in writer.episodes()]
+        for episode, trace in _replay_all(assembly, missing, checkpoint, evaluated):
             writer.add(stepped(env, spec, episode, trace))
-    return len(missing), sum(wanted[episode].success for episode in missing)
+    return len(missing), sum(evaluated[episode].success for episode in missing)
 
 
 def stepped(env: CheckedEnv, spec: EnvSpec, episode: Episode, trace: Trace) -> Demonstration:
@@ -81,9 +83,9 @@ def stepped(env: CheckedEnv, spec: EnvSpec, episode: Episode, trace: Trace) -> D
         recorded = trace.arrays["states"][decision]
         if not np.array_equal(observation["states"][0], recorded):
             raise VerificationError(
-                f"episode {tuple(episode)} is not the same when its actions are repeated: the "
-                f"state before decision {decision} is another one",
-                hint="such an env can't be exported step by step: rlcore replay",
+                f"episode {tuple(episode)} is not reproduced by its actions: the state before "
+                f"decision {decision} differs",
+                hint="episodes of a nondeterministic env can't be exported; use rlcore replay",
             )
         for action in trace.arrays["actions"][decision][valid]:
             for camera, pictures in frames.items():
@@ -104,7 +106,7 @@ def stepped(env: CheckedEnv, spec: EnvSpec, episode: Episode, trace: Trace) -> D
     )
 
 
-def _played(
+def _replay_all(
     assembly: Assembly,
     episodes: Sequence[Episode],
     checkpoint: Checkpoint,
@@ -116,18 +118,18 @@ def _played(
         VerificationError: success or length differs from the evaluation.
     """
     replays = play_episodes(assembly, episodes, checkpoint, record=False)
-    for episode, played in zip(episodes, replays, strict=True):
-        then = evaluated[episode]
-        now = played.result
-        if (then.success, then.length) != (now.success, now.length):
+    for episode, replay in zip(episodes, replays, strict=True):
+        before = evaluated[episode]
+        after = replay.result
+        if (before.success, before.length) != (after.success, after.length):
             raise VerificationError(
-                f"{then.task}, trial {then.trial}, was evaluated as {_kind(then)} of {then.length} "
-                f"steps, and is now {_kind(now)} of {now.length}",
-                hint="the same to the bit only with the run's settings and versions, and if it "
-                "fixed rollout.forward_batch",
+                f"{before.task}, trial {before.trial}: the evaluation has {_outcome(before)} of "
+                f"{before.length} steps, the replay {_outcome(after)} of {after.length}",
+                hint="a replay is bit-identical only with the run's settings and versions, and if "
+                "the run fixed rollout.forward_batch",
             )
-        yield episode, played.trace
+        yield episode, replay.trace
 
 
-def _kind(row: EpisodeResult) -> str:
+def _outcome(row: EpisodeResult) -> str:
     return "successes" if row.success else "failures"

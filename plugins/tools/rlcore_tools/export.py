@@ -80,8 +80,8 @@ def export(
     """
     target = target.expanduser().resolve()
     with writing(target, hint=ELSEWHERE):
-        for taken, hint in _taken(target, checkpoint):
-            raise ConfigError(taken, hint=hint)
+        for obstacle, hint in _obstacles(target, checkpoint):
+            raise ConfigError(obstacle, hint=hint)
     model = config.actor.model
     if adapters_only and not model.is_lora:
         raise ConfigError(
@@ -89,62 +89,64 @@ def export(
             "weights",
             hint=f"rlcore export {checkpoint.path} {target}",
         )
-    write = None if layout is None else _layout(model.model_type, layout, registry)
+    write_layout = None if layout is None else _layout_writer(model.model_type, layout, registry)
     with writing(target, hint=ELSEWHERE), new_folder(target) as partial:
-        if write is not None:
-            with _whole(config, checkpoint, registry, partial.parent) as folder:
-                write(folder, partial)
+        if write_layout is not None:
+            with _merged_policy(config, checkpoint, registry, partial.parent) as folder:
+                write_layout(folder, partial)
         elif adapters_only == (model.is_lora and model.save_adapters_only):
             require_self_contained(checkpoint.path)
             shutil.copytree(checkpoint.policy_path, partial, dirs_exist_ok=True)
         else:
             _convert(config, checkpoint, partial, registry, adapters_only=adapters_only)
         original = registry.get("model", model.model_type).spec.original
-        if original is not None and write is None:
+        if original is not None and write_layout is None:
             load_target(original)(partial)
-        _judge(config, partial, registry)
+        _check_loadable(config, partial, registry)
     base = base_of_adapters(target) if adapters_only else None
     return Exported(target, base, saved_with(checkpoint.policy_path), saved_with(target))
 
 
-def _layout(model: str, name: str, registry: Registry) -> Callable[[Path, Path], None]:
+def _layout_writer(model: str, name: str, registry: Registry) -> Callable[[Path, Path], None]:
     """Return the function that writes a saved model in another system's layout."""
     target = registry.get("model", model).spec.layouts
     layouts: Mapping[str, Callable[[Path, Path], None]] = load_target(target) if target else {}
     if name not in layouts:
-        choices = f"one of {', '.join(layouts)}" if layouts else f"left out: {model} has no other"
+        choices = (
+            f"one of {', '.join(layouts)}" if layouts else f"left out: {model} has no other layout"
+        )
         raise ConfigError(f"--layout must be {choices}, got {name!r}")
     return layouts[name]
 
 
 @contextmanager
-def _whole(
-    config: RunConfig, checkpoint: Checkpoint, registry: Registry, beside: Path
+def _merged_policy(
+    config: RunConfig, checkpoint: Checkpoint, registry: Registry, parent: Path
 ) -> Iterator[Path]:
     """Yield a folder that holds the policy with merged adapters.
 
-    It is the checkpoint's own folder if that has them merged; otherwise a temporary folder in
-    `beside`, deleted on exit.
+    It is the folder of the checkpoint if the checkpoint has them merged, else a temporary folder
+    in `parent` that is deleted on exit.
     """
     model = config.actor.model
     if not (model.is_lora and model.save_adapters_only):
         require_self_contained(checkpoint.path)
         yield checkpoint.policy_path
         return
-    with tempfile.TemporaryDirectory(dir=beside) as folder:
+    with tempfile.TemporaryDirectory(dir=parent) as folder:
         _convert(config, checkpoint, Path(folder), registry, adapters_only=False)
         yield Path(folder)
 
 
-def _taken(target: Path, checkpoint: Checkpoint) -> Iterator[tuple[str, str | None]]:
+def _obstacles(target: Path, checkpoint: Checkpoint) -> Iterator[tuple[str, str | None]]:
     """Yield (reason, hint) for each reason why the export can't be written to `target`.
 
     The parent folder must be writable too, as the export is written there and then renamed.
     """
-    there = next(path for path in (target, *target.parents) if path.exists())
-    if not there.is_dir():
-        within = "" if there == target else f" {target} can't be in it:"
-        yield f"{there} is a file:{within} export writes a folder", None
+    existing = next(path for path in (target, *target.parents) if path.exists())
+    if not existing.is_dir():
+        place = "" if existing == target else f" {target} can't be in it:"
+        yield f"{existing} is a file:{place} export writes a folder", None
     outside = "name a folder outside it"
     if target.is_relative_to(checkpoint.path.resolve()):
         yield f"{target} is inside the checkpoint to export, which must not change", outside
@@ -157,12 +159,12 @@ def _taken(target: Path, checkpoint: Checkpoint) -> Iterator[tuple[str, str | No
     if os.path.ismount(target):
         inside = f"name a folder in it: {target / 'policy'}"
         yield f"{target} is a mount point, which can't be replaced by a folder", inside
-    if there == target and not os.access(target, os.R_OK | os.X_OK):
+    if existing == target and not os.access(target, os.R_OK | os.X_OK):
         yield f"can't read {target} to see whether it is empty", None
-    if there == target and any(target.iterdir()):
-        other = "name another folder, or empty it"
-        yield f"{target} is not empty, and export overwrites nothing", other
-    parent = target.parent if there == target else there
+    if existing == target and any(target.iterdir()):
+        hint = "name another folder, or empty it"
+        yield f"{target} is not empty, and export overwrites nothing", hint
+    parent = target.parent if existing == target else existing
     if not os.access(parent, os.W_OK | os.X_OK):
         yield f"can't make {target}: no permission to write to {parent}", ELSEWHERE
 
@@ -182,7 +184,7 @@ def _convert(
     """
     model = config.actor.model.with_weights_from(checkpoint.policy_path)
     if adapters_only:
-        model = _start(config, checkpoint)
+        model = _initial_model(config, checkpoint)
     model = replace(model, save_adapters_only=adapters_only)
     policy, env_spec = build_policy(_with_model(config, model), registry)
     if adapters_only:
@@ -190,7 +192,7 @@ def _convert(
     save_policy(policy, env_spec, folder)
 
 
-def _start(config: RunConfig, checkpoint: Checkpoint) -> ModelConfig:
+def _initial_model(config: RunConfig, checkpoint: Checkpoint) -> ModelConfig:
     """Return the model settings with the weights that reinforcement learning started from."""
     model = config.actor.model
     if config.sft.enabled:
@@ -204,7 +206,7 @@ def _start(config: RunConfig, checkpoint: Checkpoint) -> ModelConfig:
     return model
 
 
-def _judge(config: RunConfig, folder: Path, registry: Registry) -> None:
+def _check_loadable(config: RunConfig, folder: Path, registry: Registry) -> None:
     """Raise an error if the export could not be loaded again, judging by its headers alone."""
     adapters = (folder / ADAPTERS_CONFIG).is_file()
     model = replace(config.actor.model.with_weights_from(folder), save_adapters_only=adapters)

@@ -37,48 +37,48 @@ def has_policy(folder: RunFolder) -> bool:
 
 
 def evaluated(run: SavedRun, checkpoint: Checkpoint) -> list[EpisodeResult]:
-    """Return the episodes of a run's evaluation of a checkpoint; empty if there is none."""
+    """Return the episodes of a run's evaluation of a checkpoint; empty without one."""
     if checkpoint.path.is_relative_to(run.folder.path):
         return run.evaluated(checkpoint)
     return conclusion(run.folder)
 
 
 def conclusion(folder: RunFolder) -> list[EpisodeResult]:
-    """Return the episodes of a run's final evaluation; empty if there is none yet."""
+    """Return the episodes of a run's final evaluation; empty before it."""
     file = last_evaluation(folder.evaluations)
     return read_results(file) if file else []
 
 
 def commands(folder: RunFolder, results: Sequence[EpisodeResult]) -> list[str]:
     """Return for each episode the command line that records a video of it."""
-    return _filming(folder, [_address(result) for result in results])
+    return _replay_commands(folder, [_episode_flags(result) for result in results])
 
 
 def lines(folder: RunFolder, results: Sequence[EpisodeResult]) -> Iterator[str]:
     """Yield lines for the terminal on a run's failures, the lowest success rate of a task first."""
-    lost = failures(results)
-    if not lost or not has_policy(folder):
+    failed = failures(results)
+    if not failed or not has_policy(folder):
         return
-    yield f"{len(lost)} of {len(results)} episodes failed, worst task first; to film them:"
-    all_of_them = [["--failures", str(len(lost))]] if len(lost) > LISTED else []
-    shown = [_address(result) for result in lost[:LISTED]]
-    yield from (f"  {line}" for line in _filming(folder, shown + all_of_them))
+    yield f"{len(failed)} of {len(results)} episodes failed, worst task first; to film them:"
+    all_of_them = [["--failures", str(len(failed))]] if len(failed) > LISTED else []
+    listed = [_episode_flags(result) for result in failed[:LISTED]]
+    yield from (f"  {line}" for line in _replay_commands(folder, listed + all_of_them))
 
 
-def _address(result: EpisodeResult) -> list[str]:
+def _episode_flags(result: EpisodeResult) -> list[str]:
     words = ["--task", result.task, "--trial", str(result.trial)]
     return words + (["--replica", str(result.replica)] if result.replica else [])
 
 
-def _filming(folder: RunFolder, addresses: Sequence[Sequence[str]]) -> list[str]:
-    """Return an `rlcore replay` command line for each list of words.
+def _replay_commands(folder: RunFolder, episodes: Sequence[Sequence[str]]) -> list[str]:
+    """Return an `rlcore replay` command line for each list of flags.
 
     `--size` asks for larger frames if the env has a setting `image_size` below :data:`FILM`.
     """
     size = find(read_yaml(folder.config), "env.eval.image_size")
     larger = ["--size", str(FILM)] if isinstance(size, int) and size < FILM else []
     start = ["rlcore", "replay", _shortest_path(folder.path)]
-    return [shlex.join([*start, *words, *larger]) for words in addresses]
+    return [shlex.join([*start, *flags, *larger]) for flags in episodes]
 
 
 def _shortest_path(folder: Path) -> str:

@@ -41,22 +41,22 @@ def schema(words: Sequence[str] = (), config_dirs: Sequence[str] = ()) -> dict[s
                     keys.setdefault(key.path, key)
     tree = _section("a recipe of rlcore")
     for key in keys.values():
-        *above, last = key.path.split(".")
-        place = tree
-        for name in above:
-            place = place["properties"][name]
-        place["properties"][last] = _section(key.help) if key.section else _value(key)
-    groups = {group: {"enum": Catalog(registry, config_dirs).options(group)} for group in
-              ("env", "model", "algorithm")}  # fmt: skip
+        *sections, last = key.path.split(".")
+        section_schema = tree
+        for name in sections:
+            section_schema = section_schema["properties"][name]
+        section_schema["properties"][last] = _section(key.help) if key.section else _value(key)
+    catalog = Catalog(registry, config_dirs)
+    overrides = {
+        f"override /{group}": {"enum": catalog.options(group)}
+        for group in ("env", "model", "algorithm")
+    }
     tree["properties"]["defaults"] = {
         "type": "array",
         "items": {
             "anyOf": [
                 {"type": "string"},
-                {
-                    "type": "object",
-                    "properties": {f"override /{name}": one for name, one in groups.items()},
-                },
+                {"type": "object", "properties": overrides},
             ]
         },
     }
@@ -66,23 +66,30 @@ def schema(words: Sequence[str] = (), config_dirs: Sequence[str] = ()) -> dict[s
 
 def _section(help: str) -> dict[str, Any]:
     return {
-        "type": "object", "description": help, "properties": {}, "additionalProperties": False
-    }  # fmt: skip
+        "type": "object",
+        "description": help,
+        "properties": {},
+        "additionalProperties": False,
+    }
 
 
 def _value(key: schema_tree.Key) -> dict[str, Any]:
-    kinds = [kind for part in key.type.split("|") if (kind := _kind(part.strip()))]
+    types = [
+        json_type
+        for annotation in key.type.split("|")
+        if (json_type := _json_type(annotation.strip()))
+    ]
     value: dict[str, Any] = {"description": key.help}
     if key.default not in (None, "???"):
         value["default"] = key.default
-    if "Any" in key.type or not kinds:
+    if "Any" in key.type or not types:
         return value
-    for kind in kinds:
-        if kind["type"] in ("integer", "number"):
-            kind |= _bounds(key)
-        if kind["type"] == "string" and key.choices:
-            kind["enum"] = [*key.choices]
-    return value | {"anyOf": [*kinds, RESOLVED]}
+    for json_type in types:
+        if json_type["type"] in ("integer", "number"):
+            json_type |= _bounds(key)
+        if json_type["type"] == "string" and key.choices:
+            json_type["enum"] = [*key.choices]
+    return value | {"anyOf": [*types, RESOLVED]}
 
 
 def _bounds(key: schema_tree.Key) -> dict[str, Any]:
@@ -90,18 +97,22 @@ def _bounds(key: schema_tree.Key) -> dict[str, Any]:
 
     They are left out if a value outside the range is allowed too, as it switches the key off.
     """
-    of = key.range
-    if of.disabled is not None:
+    limits = key.range
+    if limits.disabled is not None:
         return {}
-    named = {"minimum": of.minimum, "exclusiveMinimum": of.exclusive_minimum, "maximum": of.maximum,
-             "exclusiveMaximum": of.exclusive_maximum}  # fmt: skip
-    return {name: bound for name, bound in named.items() if bound is not None}
+    bounds = {
+        "minimum": limits.minimum,
+        "exclusiveMinimum": limits.exclusive_minimum,
+        "maximum": limits.maximum,
+        "exclusiveMaximum": limits.exclusive_maximum,
+    }
+    return {name: bound for name, bound in bounds.items() if bound is not None}
 
 
-def _kind(written: str) -> dict[str, Any] | None:
+def _json_type(annotation: str) -> dict[str, Any] | None:
     """Return the JSON type of a Python annotation, or None if JSON has no such type."""
-    if written == "None":
+    if annotation == "None":
         return {"type": "null"}
-    if found := re.fullmatch(r"(list|dict|tuple|Mapping|Sequence)\[.*\]|list|dict", written):
-        return {"type": "object" if found[0].startswith(("dict", "Mapping")) else "array"}
-    return {"type": TYPES[written]} if written in TYPES else None
+    if re.fullmatch(r"(list|dict|tuple|Mapping|Sequence)\[.*\]|list|dict", annotation):
+        return {"type": "object" if annotation.startswith(("dict", "Mapping")) else "array"}
+    return {"type": TYPES[annotation]} if annotation in TYPES else None

@@ -1,4 +1,4 @@
-"""Log metrics under further names, which plugins give them."""
+"""Log metrics under further names, which plugins define."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from rlcore.plugins.registry import load_plugins
 def metric_names() -> dict[str, str]:
     """Return `{further name: metric}`, the results of the plugins' hook `rlcore_metric_names`."""
     names: dict[str, str] = {}
-    for given in load_plugins().manager.hook.rlcore_metric_names():
-        names |= given
+    for plugin_names in load_plugins().manager.hook.rlcore_metric_names():
+        names |= plugin_names
     return names
 
 

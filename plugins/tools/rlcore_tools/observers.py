@@ -20,24 +20,28 @@ if TYPE_CHECKING:
     from rlcore.contracts.episodes import LabelledFootage
     from rlcore.contracts.run import Run
 
-_warned: set[Path] = set()
-"""Folders of the runs in this process that got the warning of :func:`moved_far`, once each."""
+_warned_runs: set[Path] = set()
+"""Folders of the runs in this process that already printed the warning of :func:`moved_far`."""
 
 
 @observer
 def rlcore_after_update(run: Run, metrics: dict[str, float]) -> None:
     """Print warnings about the update, and add its metrics under further names.
 
-    The warning that the policy moved far is printed once a run.
+    The warning that the policy moved far is printed once per run.
     """
-    far = moved_far(run.update, metrics, run.config.algorithm)
-    if run.folder in _warned:
-        far = None
-    elif far is not None:
-        _warned.add(run.folder)
-    for said in (far, nothing_learned(run.update, metrics), out_of_memory(run.update, metrics)):
-        if said is not None:
-            run.print_line(f"warning: {said}")
+    far_warning = moved_far(run.update, metrics, run.config.algorithm)
+    if run.folder in _warned_runs:
+        far_warning = None
+    elif far_warning is not None:
+        _warned_runs.add(run.folder)
+    for warning in (
+        far_warning,
+        nothing_learned(run.update, metrics),
+        out_of_memory(run.update, metrics),
+    ):
+        if warning is not None:
+            run.print_line(f"warning: {warning}")
     if run.config.plugins.tools.other_names:
         metrics |= under_further_names(metrics)
 
@@ -62,8 +66,8 @@ def rlcore_after_eval(run: Run, label: str, films: Sequence[LabelledFootage]) ->
         from rlcore_tools.video import write_video
 
         video = run.config.env.eval.video_cfg
-        shown = _write_mosaic(run, films, video, "eval", label)
-        for film, frames in zip(films, shown, strict=True):
+        clips = _write_mosaic(run, films, video, "eval", label)
+        for film, frames in zip(films, clips, strict=True):
             path = clip(RunFolder(run.folder), label, film.task, film.footage.episode.trial)
             write_video(path, frames, fps=video.fps)
 
@@ -78,8 +82,8 @@ def rlcore_after_run(run: Run, summary: Mapping[str, Any]) -> None:
     from rlcore_tools import failures, summary_lines
 
     folder = RunFolder(run.folder)
-    lost = failures.lines(folder, failures.conclusion(folder))
-    for line in [*summary_lines.lines(summary), *lost]:
+    failed = failures.lines(folder, failures.conclusion(folder))
+    for line in [*summary_lines.lines(summary), *failed]:
         run.print_line(line)
     if run.config.plugins.tools.report:
         from rlcore_tools.report import write_report
@@ -90,15 +94,15 @@ def rlcore_after_run(run: Run, summary: Mapping[str, Any]) -> None:
 def _write_mosaic(
     run: Run, films: Sequence[LabelledFootage], video: VideoConfig, side: str, label: str
 ) -> list[list[np.ndarray]]:
-    """Write the films as one mosaic video, and return each film's frames as shown in it."""
+    """Write the films as one mosaic video, and return the captioned frames of each film."""
     from rlcore.runs.folder import RunFolder
-    from rlcore_tools.run_paths import own_place
+    from rlcore_tools.run_paths import claim_subfolder
     from rlcore_tools.video import caption, mosaic, write_video
 
     folder = RunFolder(run.folder)
-    shown = [caption(film) if video.info_on_video else film.footage.frames for film in films]
+    clips = [caption(film) if video.info_on_video else film.footage.frames for film in films]
     shared = video.video_base_dir
-    base = own_place(folder, Path(shared)) if shared else folder.video(side)
-    grid = mosaic(shown, [film.success for film in films])
+    base = claim_subfolder(folder, Path(shared)) if shared else folder.video(side)
+    grid = mosaic(clips, [film.success for film in films])
     write_video(base / f"{label}.mp4", grid, fps=video.fps)
-    return shown
+    return clips

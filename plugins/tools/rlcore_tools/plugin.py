@@ -1,4 +1,4 @@
-"""Register this package with rlcore. Strings only."""
+"""Register this package with rlcore. Components are named by strings, so listing is fast."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rlcore_tools.observers import rlcore_after_update as rlcore_after_update
 RLCORE_API = (0, 1)
 
 COMMANDS = {
-    "replay": "play one episode of a run again: video, and all that env and policy exchanged",
+    "replay": "repeat one episode of a run: video, observations, actions, log-probs",
     "export": "write a checkpoint's policy in the original layout of its model",
     "report": "write a run's report again, or compare several runs",
-    "view": "look at an env or at a run's episodes, on one page: view env=NAME, view RUN",
+    "view": "write a page on an env or on a run's episodes: view env=NAME, view RUN",
     "runs": "list the runs of a folder; show one, compare two, find the best setting",
-    "new": "write a package of your own to begin with: new KIND NAME",
+    "new": "write a package with a component of yours: new KIND NAME",
     "check": "check a plugin or a component against the contract: check KIND NAME",
     "config": "explain a key, print a schema for editors, import a YAML file of RLinf",
 }
@@ -72,7 +72,7 @@ def rlcore_components() -> list[ComponentSpec]:
 
 @hookimpl
 def rlcore_settings() -> list[str]:
-    """`plugins.tools`."""
+    """Return the settings class of `plugins.tools`."""
     return ["rlcore_tools.settings:ToolsConfig"]
 
 

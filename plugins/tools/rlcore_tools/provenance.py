@@ -1,4 +1,6 @@
-"""Explain a key: its meaning, its default, and the file or word that set its value.
+"""Explain a key: its meaning, its default, and the file or override that set its value.
+
+Later sources override earlier ones:
 
 defaults of the schema < files of the chosen options < the recipe < the command line
 """
@@ -31,7 +33,7 @@ def lines_on(path: str, words: Sequence[str], config_dirs: Sequence[str] = ()) -
     """
     catalog = Catalog(load_plugins(), config_dirs)
     root = compose(None, *words, config_dirs=config_dirs, require=(), draft=True)
-    key = next((one for one in schema_tree.walk(root) if one.path == path), None)
+    key = next((key for key in schema_tree.walk(root) if key.path == path), None)
     if key is None and not words:  # a key of a component that is not chosen
         yield explain(catalog, root, path)
         return
@@ -44,22 +46,23 @@ def lines_on(path: str, words: Sequence[str], config_dirs: Sequence[str] = ()) -
         values = " or ".join(map(format_value, when.values or when.unless))
         yield f"read only where {when.other(path)} is {'' if when.values else 'not '}{values}"
     yield f"default: {format_value(key.default)}"
-    found = [*_of_files(root, path), *_of_words(words, path)]
-    for place, value in found:
+    sources = [*_set_by_files(root, path), *_set_by_overrides(words, path)]
+    for place, value in sources:
         yield f"set by {place}: {format_value(value)}"
-    last = found[-1][1] if found else key.default
-    if last != key.value and format_value(last) != format_value(key.value):
-        yield f"then, from other keys or as its component was exchanged: {format_value(key.value)}"
+    last_value = sources[-1][1] if sources else key.default
+    if last_value != key.value and format_value(last_value) != format_value(key.value):
+        final = format_value(key.value)
+        yield f"then derived from other keys, or reset as its component was replaced: {final}"
 
 
-def _of_words(words: Sequence[str], path: str) -> Iterator[tuple[str, Any]]:
-    both = {f"env.*{path.removeprefix(f'env.{side}')}" for side in SIDES}
+def _set_by_overrides(words: Sequence[str], path: str) -> Iterator[tuple[str, Any]]:
+    patterns = {f"env.*{path.removeprefix(f'env.{side}')}" for side in SIDES}
     for word in words:
-        if path in overridden_keys([word]) or word.lstrip("+").partition("=")[0] in both:
-            yield f"the word {word}", yaml.safe_load(word.partition("=")[2] or "null")
+        if path in overridden_keys([word]) or word.lstrip("+").partition("=")[0] in patterns:
+            yield f"the override {word}", yaml.safe_load(word.partition("=")[2] or "null")
 
 
-def _of_files(root: RunConfig, path: str) -> Iterator[tuple[str, Any]]:
+def _set_by_files(root: RunConfig, path: str) -> Iterator[tuple[str, Any]]:
     """Yield ("GROUP=NAME, FILE:LINE", value) for each file that sets a key, in override order."""
     for layer in root.recipe.sources.files.layers if root.recipe.sources else ():
         value = schema_tree.find(layer.values, path, schema_tree)
@@ -67,16 +70,19 @@ def _of_files(root: RunConfig, path: str) -> Iterator[tuple[str, Any]]:
             continue
         key = path.removeprefix(f"{layer.package}.")
         side = layer.group.rpartition("/")[2]
-        line = _line(layer.file, f"_{side}_.{key}") or _line(layer.file, key)
-        if line is not None:  # else it is the option's name, which the file need not repeat
-            yield f"{layer.group}={layer.option}, {_near(layer.file)}:{line}", as_value(value)
+        line = _line_of(layer.file, f"_{side}_.{key}") or _line_of(layer.file, key)
+        if line is not None:  # else the option's name implies the value
+            yield (
+                f"{layer.group}={layer.option}, {_display_path(layer.file)}:{line}",
+                as_value(value),
+            )
 
 
-def _near(path: Path) -> str:
+def _display_path(path: Path) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
-def _line(file: Path, path: str) -> int | None:
+def _line_of(file: Path, path: str) -> int | None:
     """Return the number of the line of a YAML file that sets a dotted path; None if none does."""
     node = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
     line = None

@@ -44,22 +44,24 @@ from rlcore_tools.rerender import rerender
 from rlcore_tools.run_paths import replay_folder
 from rlcore_tools.video import caption, write_video
 
-VIDEO, ARRAYS, FACTS = "episode.mp4", "episode.safetensors", "episode.json"
+VIDEO = "episode.mp4"
+ARRAYS = "episode.safetensors"
+FACTS = "episode.json"
 MEANING = {
-    "cameras": "[T, H, W, 3] frames the policy got, RGB",
-    "states": "[T, S] states the policy got, in the env's units",
-    "elapsed": "[T] fraction of the time limit that was over",
-    "inputs": "[T, ...] what the policy made of the observation",
-    "actions": "[T, C, A] as sent to the env, in its units",
-    "logprobs": "[T, C, A] when it acted; 0 without exploration noise",
-    "values": "[T, V] when it acted",
-    "replay": "[T, ...] what the policy drew",
-    "evaluated_logprobs": "[T, C, A] of the same decisions, asked again (Policy.evaluate)",
-    "rewards": "[T, C] of each step, 0 where none was executed",
+    "cameras": "[T, H, W, 3] frames that the policy observed, RGB",
+    "states": "[T, S] states that the policy observed, in the env's units",
+    "elapsed": "[T] elapsed fraction of the time limit",
+    "inputs": "[T, ...] the policy's inputs, computed from the observation",
+    "actions": "[T, C, A] actions sent to the env, in its units",
+    "logprobs": "[T, C, A] log-probs at rollout; 0 without exploration noise",
+    "values": "[T, V] values at rollout",
+    "replay": "[T, ...] samples that the policy drew",
+    "evaluated_logprobs": "[T, C, A] log-probs of the same decisions by Policy.evaluate",
+    "rewards": "[T, C] reward of each step, 0 where none was executed",
     "valid": "[T, C] whether the step was executed",
     "terminated": "[T, C] whether the episode ended with the step",
     "truncated": "[T, C] whether the time limit was reached with the step",
-    "success": "[T] whether it had succeeded by the end of the decision's steps",
+    "success": "[T] whether the episode had succeeded by the end of the decision's steps",
 }
 
 
@@ -90,11 +92,12 @@ class Replayed:
         """
         if self.evaluated is None:
             return {}
-        then, now = asdict(self.evaluated), asdict(self.result)
+        before = asdict(self.evaluated)
+        after = asdict(self.result)
         return {
-            name: (then[name], now[name])
-            for name in now
-            if then[name] != now[name] and name != "protocol"
+            name: (before[name], after[name])
+            for name in after
+            if before[name] != after[name] and name != "protocol"
         }
 
 
@@ -128,75 +131,80 @@ def run(
         UserError: there is no such episode, the checkpoint is damaged, or the folder can't be
             written to (all raised before a worker starts), or a worker failed.
     """
-    checkpoint, spec = run_of(assembly).checkpoint(), assembly.env_specs[phase]
+    checkpoint = run_of(assembly).checkpoint()
+    spec = assembly.env_specs[phase]
     rows = evaluated(run, checkpoint) if phase == "eval" else []
     if failures is None:
         episodes = [named_episode(assembly, task, trial, replica, phase=phase)]
     else:
-        episodes = _failed(spec, rows, failures, task, run)
+        episodes = _worst_failures(spec, rows, failures, task, run)
     places = [out or replay_folder(run.folder, spec.tasks[e.task], e.trial) for e in episodes]
     if out is None:
-        require_inside(run.folder.path, [part for at in places for part in (at.parent, at)])
+        parents = [place.parent for place in places]
+        require_inside(run.folder.path, [*parents, *places])
     elif failures is not None:
         places = [out / f"{spec.tasks[e.task]}_{e.trial}" for e in episodes]
     folders = [_make_folder(place) for place in places]
-    console, done = Canvas(), list[Replayed]()
+    console = Canvas()
+    results: list[Replayed] = []
     console.print(_headline(assembly, episodes[0], phase, checkpoint), soft_wrap=True)
-    again = play_episodes(assembly, episodes, checkpoint, phase=phase)
-    for folder, episode, played in zip(folders, episodes, again, strict=True):
-        name, trace = spec.tasks[episode.task], played.trace
-        replayed = Replayed(folder, played, next(_of(rows, name, episode), None))
-        drawn = None if larger is None else rerender(larger, phase, episode, trace)
-        if larger is not None and drawn is None:
-            console.print("simulated again it took another course: filmed as the policy saw it")
-        film = LabelledFootage(drawn or played.footage, name, trace.sentence)
+    replays = play_episodes(assembly, episodes, checkpoint, phase=phase)
+    for folder, episode, played in zip(folders, episodes, replays, strict=True):
+        name = spec.tasks[episode.task]
+        trace = played.trace
+        replayed = Replayed(folder, played, next(_rows_of(rows, name, episode), None))
+        rendered = None if larger is None else rerender(larger, phase, episode, trace)
+        if larger is not None and rendered is None:
+            console.print("its actions did not reproduce it: filmed in the policy's frames")
+        film = LabelledFootage(rendered or played.footage, name, trace.sentence)
         if film.footage.frames:  # an env may have no camera
             _write_film(film, getattr(assembly.config.env, phase).video_cfg, folder / VIDEO)
         _write_arrays(folder / ARRAYS, trace)
         facts = _facts(assembly, replayed, phase, checkpoint)
         write_text(folder / FACTS, json.dumps(facts, indent=1) + "\n")
-        done.append(replayed)
+        results.append(replayed)
         if failures is None:
             console.print(trace_table(trace, trace.sentence))
-            said = _closing(replayed, phase)
+            lines = _closing_lines(replayed, phase)
         else:
-            said = [f"{name} trial {episode.trial}, {_closing(replayed, phase)[0]}"]
-            said.append(f"  {folder / VIDEO if film.footage.frames else folder}")
-        for line in [*played.incidents, *said]:
+            lines = [f"{name} trial {episode.trial}, {_closing_lines(replayed, phase)[0]}"]
+            lines.append(f"  {folder / VIDEO if film.footage.frames else folder}")
+        for line in [*played.incidents, *lines]:
             console.print(line, soft_wrap=True)
-    return done
+    return results
 
 
-def _failed(
-    spec: EnvSpec, rows: Sequence[EpisodeResult], most: int, task: str | None, run: SavedRun
+def _worst_failures(
+    spec: EnvSpec, rows: Sequence[EpisodeResult], limit: int, task: str | None, run: SavedRun
 ) -> list[Episode]:
-    """Return the first `most` failures of the evaluation, the lowest success rate of a task first.
+    """Return the first `limit` failures of the evaluation, the lowest success rate of a task first.
 
     Raises:
         CheckpointError: nothing was evaluated, or nothing failed.
     """
     of_task = [row for row in rows if task in (None, row.task)]
-    lost = [row for row in failures_of(of_task) if row.task in spec.tasks]
-    if not lost:
-        said = "all episodes succeeded" if of_task else "none was evaluated"
+    failed = [row for row in failures_of(of_task) if row.task in spec.tasks]
+    if not failed:
+        reason = "all episodes succeeded" if of_task else "no episode was evaluated"
         if task and rows and not of_task:
-            said = f"no task {task!r}{choices_message(task, {row.task for row in rows})}"
+            reason = f"no task {task!r}{choices_message(task, {row.task for row in rows})}"
         raise CheckpointError(
-            f"{run.folder.path} has no failure to film: {said}",
-            hint=f"rlcore eval {run.folder.path} plays it, and lists failures",
+            f"{run.folder.path} has no failure to film: {reason}",
+            hint=f"rlcore eval {run.folder.path} evaluates it, and lists failures",
         )
-    return [Episode(spec.tasks.index(row.task), row.trial, row.replica) for row in lost[:most]]
+    return [Episode(spec.tasks.index(row.task), row.trial, row.replica) for row in failed[:limit]]
 
 
 def _headline(assembly: Assembly, first: Episode, phase: Phase, checkpoint: Checkpoint) -> str:
-    spec, settings = assembly.env_specs[phase], assembly.config.env.train
+    spec = assembly.env_specs[phase]
+    settings = assembly.config.env.train
     trained = first.trial in assembly.env_specs["train"].trials(settings.split)
     split = split_of(spec, first.trial)
     words = f"a {split} start" + (", trained on" if trained and split != "train" else "")
     return f"{spec.tasks[first.task]}, trial {first.trial} ({words}), with {checkpoint.path}"
 
 
-def _of(rows: list[EpisodeResult], task: str, episode: Episode) -> Iterator[EpisodeResult]:
+def _rows_of(rows: list[EpisodeResult], task: str, episode: Episode) -> Iterator[EpisodeResult]:
     """Return the rows of an episode."""
     start = (task, episode.trial, episode.replica)
     return (row for row in rows if (row.task, row.trial, row.replica) == start)
@@ -233,7 +241,9 @@ def _facts(
     assembly: Assembly, replayed: Replayed, phase: Phase, checkpoint: Checkpoint
 ) -> Mapping[str, Any]:
     """Return the contents of `episode.json`."""
-    config, spec, result = assembly.config, assembly.env_specs[phase], replayed.result
+    config = assembly.config
+    spec = assembly.env_specs[phase]
+    result = replayed.result
     trace = replayed.played.trace
     return {
         **asdict(result),
@@ -265,27 +275,28 @@ def _facts(
     }
 
 
-def _closing(replayed: Replayed, phase: Phase) -> list[str]:
+def _closing_lines(replayed: Replayed, phase: Phase) -> list[str]:
     """Return the last lines: outcome, comparison with the evaluation, log-probs, and files."""
-    result, folder, trace = replayed.result, replayed.folder, replayed.played.trace
+    result = replayed.result
+    trace = replayed.played.trace
     outcome = (
         f"{'success' if result.success else 'no success'}, {result.length} steps, "
         f"return {result.episode_return:g}"
     )
     if phase == "train":
-        lines = [f"played: {outcome} (no outcomes of single training episodes are kept)"]
+        lines = [f"played: {outcome} (outcomes of single training episodes are not stored)"]
     elif replayed.evaluated is None:
         lines = [f"played: {outcome} (no evaluation of this checkpoint has this episode)"]
     elif not replayed.differences:
         lines = [f"as evaluated: {outcome}"]
     else:
-        other = ", ".join(
-            f"{name} {now!r} instead of {then!r}"
-            for name, (then, now) in replayed.differences.items()
+        changes = ", ".join(
+            f"{name} {after!r} instead of {before!r}"
+            for name, (before, after) in replayed.differences.items()
         )
         lines = [
-            f"NOT as evaluated: {other}",
-            "  it can be the same to the bit only with the run's settings, versions and number of "
+            f"NOT as evaluated: {changes}",
+            "  a replay is bit-identical only with the run's settings, versions and number of "
             "threads, and if the run fixed rollout.forward_batch",
         ]
     if not trace.arrays["evaluated_logprobs"].any():
@@ -294,9 +305,9 @@ def _closing(replayed: Replayed, phase: Phase) -> list[str]:
             f"log-probs are 0, as actions were not sampled{more if phase == 'eval' else ''}"
         )
     elif not replayed.played.deterministic:
-        apart = np.abs(trace.arrays["logprobs"] - trace.arrays["evaluated_logprobs"])
+        differences = np.abs(trace.arrays["logprobs"] - trace.arrays["evaluated_logprobs"])
         lines.append(
-            f"log-probs of acting and of Policy.evaluate differ by at most {apart.max():.1e}"
+            f"log-probs of acting and of Policy.evaluate differ by at most {differences.max():.1e}"
         )
-    written = [folder / name for name in (VIDEO, ARRAYS, FACTS)]
+    written = [replayed.folder / name for name in (VIDEO, ARRAYS, FACTS)]
     return [*lines, *(str(path) for path in written if path.is_file())]

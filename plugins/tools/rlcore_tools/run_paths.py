@@ -37,22 +37,22 @@ def replay_folder(folder: RunFolder, task: str, trial: int) -> Path:
     return folder.path / "replay" / f"{quote(task, safe=' ')}_{trial}"
 
 
-def own_place(folder: RunFolder, shared: Path) -> Path:
+def claim_subfolder(folder: RunFolder, shared: Path) -> Path:
     """Return the run's subfolder of a folder that several runs share; create it if necessary.
 
     It has the run's name, with `-2`, `-3`, ... appended if another run owns that. The file
     :data:`OWNER` in it holds the path of the run that owns it.
     """
     for number in count(1):
-        place = shared / (folder.name if number == 1 else f"{folder.name}-{number}")
-        note = place / OWNER
+        subfolder = shared / (folder.name if number == 1 else f"{folder.name}-{number}")
+        owner_file = subfolder / OWNER
         try:
-            place.mkdir(parents=True)  # atomic: if two runs try at once, only one succeeds
+            subfolder.mkdir(parents=True)  # atomic: if two runs try at once, only one succeeds
         except FileExistsError:
             with contextlib.suppress(OSError, ValueError):  # not a run of rlcore
-                if read_text(note).strip() == str(folder.path):
-                    return place
+                if read_text(owner_file).strip() == str(folder.path):
+                    return subfolder
             continue
-        write_text(note, f"{folder.path}\n")
-        return place
+        write_text(owner_file, f"{folder.path}\n")
+        return subfolder
     raise AssertionError("unreachable")

@@ -1,4 +1,4 @@
-"""Keys of `plugins.tools`. Light."""
+"""Keys of `plugins.tools`. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rlcore.config.schema import PluginConfig, key
 
 @dataclass
 class ToolsConfig(PluginConfig):
-    """What is written of a run besides its numbers: videos, a report, other names of metrics."""
+    """Settings of what this package writes for each run."""
 
     report: bool = key("write report.html at the end of a run", True)
-    other_names: bool = key("log metrics under the further names that plugins give them, too", True)
+    other_names: bool = key("also log metrics under the further names that plugins define", True)

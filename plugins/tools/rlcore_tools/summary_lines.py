@@ -28,7 +28,7 @@ def lines(summary: Mapping[str, Any]) -> list[str]:
             "  paired, 95%"
         )
         if gain["mean"] < 0:
-            chance = "" if gain["hi"] < 0 else ", though by no more than chance may do"
+            chance = "" if gain["hi"] < 0 else ", though not significantly"
             lines.append(
                 f"warning: success fell by {-gain['mean']:.3f} over the run{chance}; look at the "
                 "metrics of its updates, try a lower actor.optim.lr or fewer steps, or go back to "
@@ -39,12 +39,12 @@ def lines(summary: Mapping[str, Any]) -> list[str]:
         rates = [f"{side['rate']:.3f}" if side else "not measured" for side in sides]
         lines.append(f"forgetting      {' -> '.join(rates)}  on {', '.join(forgetting['tasks'])}")
     reached = summary.get("reached", {})
-    lines += [_reached(level, at) for level, at in reached.items() if at is not None]
+    lines += [_level_line(level, cost) for level, cost in reached.items() if cost is not None]
     return lines
 
 
-def _reached(level: str, at: Mapping[str, Any]) -> str:
+def _level_line(level: str, cost: Mapping[str, Any]) -> str:
     return (
-        f"reached {level}     after {at['episodes']} episodes, {at['env_steps']} env steps, "
-        f"{at['seconds']:.0f} s of training ({at['by']})"
+        f"reached {level}     after {cost['episodes']} episodes, {cost['env_steps']} env steps, "
+        f"{cost['seconds']:.0f} s of training ({cost['by']})"
     )

@@ -43,7 +43,7 @@ def unique_suffixes(names: Sequence[str], separator: str) -> list[str]:
                 (
                     suffix
                     for suffix in candidates
-                    if sum((separator + other).endswith(separator + suffix) for other in names) == 1
+                    if sum((separator + text).endswith(separator + suffix) for text in names) == 1
                 ),
                 name,
             )

@@ -22,15 +22,15 @@ class TensorBoardTracker:
     """
 
     def __init__(self, config: LoggerConfig, run_dir: Path) -> None:
-        writers = _library("tensorboard.summary.writer.event_file_writer", "tensorboard")
-        self._begin = partial(writers.EventFileWriter, str(run_dir / "tensorboard"))
+        writers = _import_library("tensorboard.summary.writer.event_file_writer", "tensorboard")
+        self._open = partial(writers.EventFileWriter, str(run_dir / "tensorboard"))
         self._writer: Any = None
         self._event = import_module("tensorboard.compat.proto.event_pb2").Event
         self._summary = import_module("tensorboard.compat.proto.summary_pb2").Summary
 
     def log(self, metrics: Mapping[str, float], step: int) -> None:
         if self._writer is None:
-            self._writer = self._begin()
+            self._writer = self._open()
         values = [
             self._summary.Value(tag=name, simple_value=float(value))
             for name, value in metrics.items()
@@ -61,7 +61,7 @@ class WandbTracker(_Service):
     """Logs to Weights & Biases; WANDB_MODE=offline writes to `<run>/wandb/` alone."""
 
     def __init__(self, config: LoggerConfig, run_dir: Path) -> None:
-        self._run = _library("wandb", "wandb").init(
+        self._run = _import_library("wandb", "wandb").init(
             project=config.project_name, name=run_dir.name, dir=str(run_dir)
         )
 
@@ -72,12 +72,12 @@ class SwanLabTracker(_Service):
     def __init__(self, config: LoggerConfig, run_dir: Path) -> None:
         folder = run_dir / "swanlab"
         folder.mkdir(exist_ok=True)  # the library doesn't create it
-        self._run = _library("swanlab", "swanlab").init(
+        self._run = _import_library("swanlab", "swanlab").init(
             project=config.project_name, experiment_name=run_dir.name, logdir=str(folder)
         )
 
 
-def _library(module: str, package: str) -> ModuleType:
+def _import_library(module: str, package: str) -> ModuleType:
     try:
         return import_module(module)
     except ImportError as error:

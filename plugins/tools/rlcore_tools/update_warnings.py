@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # every command imports this module with the plugin, so imports must be cheap
     from rlcore.config.schema import AlgorithmConfig
 
-MOST_KL, MOST_CLIPPED = 0.5, 0.5
+MOST_KL = 0.5
+MOST_CLIPPED = 0.5
 """Largest approximate KL and clipped fraction of an update without a warning. Usual values are a KL
 of 0.01 to 0.05 and a clipped fraction of 0.1 to 0.3; a policy still learns with a KL of 0.1 to 0.2,
 see docs/algorithms.md."""
@@ -63,7 +64,7 @@ def moved_far(update: int, metrics: Mapping[str, float], algorithm: AlgorithmCon
         f"update {update} moved the policy far: KL {kl:.2g}, {clipped:.0%} of the ratios clipped "
         f"(usual are below 0.1 and 30%), so success may fall; try a lower actor.optim.lr, fewer "
         f"algorithm.update_epoch, a larger actor.global_batch_size{limit}, or less noise of the "
-        "model; this is said once a run"
+        "model; this warning is printed once per run"
     )
 
 
@@ -73,6 +74,6 @@ def out_of_memory(update: int, metrics: Mapping[str, float]) -> str | None:
     if fits is None:
         return None
     return (
-        f"update {update} ran out of memory, and was made with smaller micro-batches: the run goes "
-        f"on with actor.micro_batch_size={fits:.0f}"
+        f"update {update} ran out of memory and was repeated with smaller micro-batches: the run "
+        f"continues with actor.micro_batch_size={fits:.0f}"
     )

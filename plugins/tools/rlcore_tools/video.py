@@ -1,4 +1,4 @@
-"""Make videos of episodes: captions, mosaics, MP4 files. Knows frames alone, no env.
+"""Make videos of episodes: captions, mosaics, MP4 files. Knows frames, not envs.
 
 Frames are uint8 `[H, W, 3]`, RGB. The frames of a mosaic are generated one at a time as the encoder
 requests them, because all of them together could take gigabytes.
@@ -23,8 +23,10 @@ from rlcore.files.atomic import atomic_write
 if TYPE_CHECKING:
     from PIL.ImageFont import FreeTypeFont, ImageFont
 
-GREEN, RED = (40, 180, 70), (210, 50, 50)
-WHITE, GREY = (255, 255, 255), (24, 24, 24)
+GREEN = (40, 180, 70)
+RED = (210, 50, 50)
+WHITE = (255, 255, 255)
+GREY = (24, 24, 24)
 READABLE_SIDE = 256  # pixels; frames with a shorter side are enlarged before they get a caption
 FONT_SIZE = 12
 LINE_HEIGHT = 16
@@ -45,7 +47,7 @@ def caption(film: LabelledFootage) -> list[np.ndarray]:
     footage = film.footage
     # the smallest integer factor that makes the shorter side readable
     factor = max(1, math.ceil(READABLE_SIDE / min(footage.frames[0].shape[:2])))
-    lines = _wrapped(film.instruction, footage.frames[0].shape[1] * factor)
+    lines = _wrap_text(film.instruction, footage.frames[0].shape[1] * factor)
     marks = zip(footage.frames, footage.steps, footage.returns, footage.successes, strict=True)
     return [
         _with_strip(
@@ -62,8 +64,8 @@ def mosaic(
 ) -> Iterator[np.ndarray]:
     """Yield frames that show several episodes in a nearly square grid, filled row by row.
 
-    Shorter films hold their last frame. The border is green if the episode succeeded and red
-    otherwise. Empty cells are black.
+    Shorter films hold their last frame. The border is green if the episode succeeded and red if
+    not. Empty cells are black.
 
     Args:
         films: frames of each episode; sizes may differ between episodes.
@@ -153,8 +155,8 @@ def _even(frame: np.ndarray) -> np.ndarray:
 
     yuv420p stores colour at half resolution, so it needs even sizes.
     """
-    more = ((0, frame.shape[0] % 2), (0, frame.shape[1] % 2), (0, 0))
-    return np.ascontiguousarray(np.pad(frame, more, mode="edge"))
+    padding = ((0, frame.shape[0] % 2), (0, frame.shape[1] % 2), (0, 0))
+    return np.ascontiguousarray(np.pad(frame, padding, mode="edge"))
 
 
 @cache
@@ -164,7 +166,7 @@ def _font() -> ImageFont | FreeTypeFont:
     return ImageFont.load_default(FONT_SIZE)
 
 
-def _wrapped(sentence: str, width: int) -> list[str]:
+def _wrap_text(sentence: str, width: int) -> list[str]:
     """Return the sentence in lines that fit `width` pixels; a longer word has its own line."""
     lines: list[str] = []
     for word in sentence.split():
@@ -187,7 +189,7 @@ def _with_strip(
     draw = ImageDraw.Draw(image)
     for i, line in enumerate(lines):
         draw.text((4, 2 + i * LINE_HEIGHT), line, fill=WHITE, font=_font())
-    places = zip(status, (4, width // 3, width * 3 // 4), (WHITE, WHITE, GREEN), strict=True)
-    for text, left, colour in places:
-        draw.text((left, 2 + len(lines) * LINE_HEIGHT), text, fill=colour, font=_font())
+    columns = zip(status, (4, width // 3, width * 3 // 4), (WHITE, WHITE, GREEN), strict=True)
+    for text, x, colour in columns:
+        draw.text((x, 2 + len(lines) * LINE_HEIGHT), text, fill=colour, font=_font())
     return np.concatenate([frame, np.asarray(image)])

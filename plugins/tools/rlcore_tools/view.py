@@ -1,6 +1,6 @@
 """Write a page on an env, or on a run's episodes: starts, observations and videos.
 
-env --reset, demonstrate, chunk_step--> Look --templates/view.html--> HTML
+env --reset, demonstrate, chunk_step--> EnvView --templates/view.html--> HTML
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rlcore.runs.folder import RunFolder
 from rlcore.runs.tables import EpisodeResult
 from rlcore.utils.text import format_ranges, format_value, shorten
 from rlcore_tools.report import write_page
-from rlcore_tools.report.clips import Shelf
+from rlcore_tools.report.clips import ClipSelection
 from rlcore_tools.report.page import render
 from rlcore_tools.runs.record import RunRecord
 from rlcore_tools.video import caption, write_video
@@ -56,7 +56,7 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Shown:
+class PageVideo:
     """A video on the page.
 
     Attributes:
@@ -73,7 +73,7 @@ class Shown:
 
 
 @dataclass
-class Look:
+class EnvView:
     """What the page shows of an env.
 
     Attributes:
@@ -86,7 +86,7 @@ class Look:
     spec: EnvSpec
     starts: list[Start] = field(default_factory=list)
     states: list[np.ndarray] = field(default_factory=list)
-    films: list[Shown] = field(default_factory=list)
+    films: list[PageVideo] = field(default_factory=list)
 
     def entries(self) -> list[tuple[str, float, float]]:
         """Return (name, smallest, largest observed value) for each entry of the state."""
@@ -119,21 +119,21 @@ def view_env(config: RunConfig, *, side: Phase, trials: int, output: Path) -> Pa
     with closing(env):
         numbers = spec.trials(settings.split)[:trials]
         episodes = [Episode(task, trial) for task in range(len(spec.tasks)) for trial in numbers]
-        look = Look(spec)
-        _see_starts(env, look, episodes)
+        look = EnvView(spec)
+        _record_starts(env, look, episodes)
         if spec.has_expert:
             look.films.append(_expert(env, look, episodes[0]))
         look.films.append(_random(env, look, episodes[0]))
     return _write(look, settings, f"env {settings.env_type}", output)
 
 
-def view_run(run: SavedRun, *given: str, trials: int, output: Path, trust: bool) -> Path:
+def view_run(run: SavedRun, *overrides: str, trials: int, output: Path, trust: bool) -> Path:
     """Write the page of a run's last evaluation and return its path.
 
     If the evaluation recorded no videos, a success and a failure are played again.
 
     Args:
-        given: overrides of the run's configuration, `key=value`.
+        overrides: overrides of the run's configuration, `key=value`.
         trials: number of episodes of each task.
         output: path of the page.
         trust: as for :meth:`rlcore.api.SavedRun.config`.
@@ -142,39 +142,45 @@ def view_run(run: SavedRun, *given: str, trials: int, output: Path, trust: bool)
         UserError: the folder is damaged, has no evaluation of the env's tasks, or the env or the
             policy can't be built.
     """
-    config = run.config(*given, require=("env",), trust=trust)
+    config = run.config(*overrides, require=("env",), trust=trust)
     record = RunRecord(run.folder)
-    played = record.after or record.before or []
-    if not played:
+    results = record.after or record.before or []
+    if not results:
         raise UserError(
             f"{run.folder.path} holds no evaluation that could be shown",
             hint="rlcore eval RUN makes one; rlcore view env=NAME shows the env alone",
         )
     env, spec = checked_env(config, "eval", num_envs=MOST_ROWS)
     try:
-        _require_known(played, spec, run.folder.path)
+        _check_tasks(results, spec, run.folder.path)
     except UserError:
         env.close()
         raise
-    look = Look(spec)
-    known = [result for result in played if result.replica == 0 and result.task in spec.tasks]
+    look = EnvView(spec)
+    first_replicas = [
+        result for result in results if result.replica == 0 and result.task in spec.tasks
+    ]
     chosen: list[EpisodeResult] = []
     for task in spec.tasks:
-        chosen += [result for result in known if result.task == task][:trials]
+        chosen += [result for result in first_replicas if result.task == task][:trials]
     episodes = [Episode(spec.tasks.index(result.task), result.trial) for result in chosen]
     with closing(env):
-        _see_starts(env, look, episodes, [result.success for result in chosen])
-    shelf = Shelf(record, output.absolute().parent)
-    filmed = [clip for clips in shelf.examples() for clip in clips]
-    look.films = [Shown("policy", _outcome(c.result), c.result.success, c.address) for c in filmed]
+        _record_starts(env, look, episodes, [result.success for result in chosen])
+    selection = ClipSelection(record, output.absolute().parent)
+    filmed = [clip for clips in selection.examples() for clip in clips]
+    look.films = [
+        PageVideo("policy", _outcome(c.result), c.result.success, c.address) for c in filmed
+    ]
     if not filmed:
-        picks = [next((r for r in known if r.success == won), None) for won in (True, False)]
-        look.films = [_replayed(run, result, *given, trust=trust) for result in filter(None, picks)]
-    return _write(look, config.env.eval, f"episodes of {run.folder.name}", output, played=played)
+        successes = [result for result in first_replicas if result.success]
+        failures = [result for result in first_replicas if not result.success]
+        for result in successes[:1] + failures[:1]:
+            look.films.append(_replayed(run, result, *overrides, trust=trust))
+    return _write(look, config.env.eval, f"episodes of {run.folder.name}", output, played=results)
 
 
 def _write(
-    look: Look,
+    look: EnvView,
     settings: EnvConfig,
     title: str,
     output: Path,
@@ -209,7 +215,7 @@ def _write(
     return write_page(output.absolute(), page)
 
 
-def _require_known(played: Sequence[EpisodeResult], spec: EnvSpec, folder: Path) -> None:
+def _check_tasks(played: Sequence[EpisodeResult], spec: EnvSpec, folder: Path) -> None:
     """Warn of evaluated tasks that the env lacks; raise UserError if it has none of them."""
     unknown = sorted({result.task for result in played} - set(spec.tasks))
     if not unknown:
@@ -234,26 +240,28 @@ def _require_known(played: Sequence[EpisodeResult], spec: EnvSpec, folder: Path)
 # -- observing --------------------------------------------------------------------------------
 
 
-def _see_starts(
-    env: CheckedEnv, look: Look, episodes: Sequence[Episode], won: Sequence[bool] = ()
+def _record_starts(
+    env: CheckedEnv, look: EnvView, episodes: Sequence[Episode], won: Sequence[bool] = ()
 ) -> None:
-    known = iter(won)
+    successes = iter(won)
     batches = range(0, len(episodes), env.num_envs)
-    err = Console(stderr=True)
-    quiet = not err.is_terminal
-    for at in track(batches, "starts", console=err, transient=True, disable=quiet):
-        batch = episodes[at : at + env.num_envs]
-        filled = [*batch, *[batch[0]] * (env.num_envs - len(batch))]
-        observation = env.reset(range(len(batch)), filled)
+    console = Console(stderr=True)
+    is_silent = not console.is_terminal
+    for offset in track(batches, "starts", console=console, transient=True, disable=is_silent):
+        batch = episodes[offset : offset + env.num_envs]
+        padded = [*batch, *[batch[0]] * (env.num_envs - len(batch))]
+        observation = env.reset(range(len(batch)), padded)
         look.states.append(observation["states"][: len(batch)])
         for row, episode in enumerate(batch):
             pictures = {name: _png(frames[row]) for name, frames in observation["cameras"].items()}
             task = look.spec.tasks[episode.task]
             instruction = observation["task_descriptions"][row]
-            look.starts.append(Start(task, episode.trial, instruction, pictures, next(known, None)))
+            look.starts.append(
+                Start(task, episode.trial, instruction, pictures, next(successes, None))
+            )
 
 
-def _expert(env: CheckedEnv, look: Look, episode: Episode) -> Shown:
+def _expert(env: CheckedEnv, look: EnvView, episode: Episode) -> PageVideo:
     """Play an episode with the env's expert, without action noise."""
     settings = {"action_noise": 0.0, "speed": 1.0, "stride": 1, "seed": 0}
     (demonstration,) = env.demonstrate([episode], **settings)
@@ -261,10 +269,10 @@ def _expert(env: CheckedEnv, look: Look, episode: Episode) -> Shown:
     frames = (_side_by_side(parts) for parts in zip(*demonstration.frames.values(), strict=True))
     steps = len(demonstration.actions)
     outcome = f"{look.spec.tasks[episode.task]}, trial {episode.trial}: {steps} steps"
-    return Shown("expert", outcome, demonstration.success, _mp4(frames))
+    return PageVideo("expert", outcome, demonstration.success, _mp4(frames))
 
 
-def _random(env: CheckedEnv, look: Look, episode: Episode) -> Shown:
+def _random(env: CheckedEnv, look: EnvView, episode: Episode) -> PageVideo:
     """Play an episode with actions drawn uniformly from the action range in each step."""
     channels = [channel for channel in look.spec.actions for _ in range(channel.size)]
     low = np.array([channel.low for channel in channels])
@@ -287,15 +295,15 @@ def _random(env: CheckedEnv, look: Look, episode: Episode) -> Shown:
             break
     task = look.spec.tasks[episode.task]
     outcome = f"{task}, trial {episode.trial}: {steps} steps, return {total:.2f}"
-    return Shown("random actions", outcome, bool(result.success[0]), _mp4(frames))
+    return PageVideo("random actions", outcome, bool(result.success[0]), _mp4(frames))
 
 
-def _replayed(run: SavedRun, result: EpisodeResult, *given: str, trust: bool) -> Shown:
+def _replayed(run: SavedRun, result: EpisodeResult, *overrides: str, trust: bool) -> PageVideo:
     """Play an evaluated episode once more with the run's policy."""
-    replay = run.replay(result.task, result.trial, *given, trust=trust)
+    replay = run.replay(result.task, result.trial, *overrides, trust=trust)
     film = LabelledFootage(replay.footage, result.task, result.task)
     frames = caption(film) if replay.footage.frames else []
-    return Shown("policy", _outcome(replay.result), replay.result.success, _mp4(frames))
+    return PageVideo("policy", _outcome(replay.result), replay.result.success, _mp4(frames))
 
 
 def _outcome(result: EpisodeResult) -> str:
@@ -308,8 +316,8 @@ def _outcome(result: EpisodeResult) -> str:
 # -- pictures ---------------------------------------------------------------------------------
 
 
-def _frame(seen: Observation) -> np.ndarray:
-    return _side_by_side([frames[0] for frames in seen["cameras"].values()])
+def _frame(observation: Observation) -> np.ndarray:
+    return _side_by_side([frames[0] for frames in observation["cameras"].values()])
 
 
 def _side_by_side(pictures: Sequence[np.ndarray]) -> np.ndarray:
@@ -326,20 +334,22 @@ def _side_by_side(pictures: Sequence[np.ndarray]) -> np.ndarray:
 def _png(frame: np.ndarray) -> str:
     from PIL import Image
 
-    held = io.BytesIO()
-    Image.fromarray(frame).save(held, "png")
-    return f"data:image/png;base64,{b64encode(held.getvalue()).decode()}"
+    buffer = io.BytesIO()
+    Image.fromarray(frame).save(buffer, "png")
+    return f"data:image/png;base64,{b64encode(buffer.getvalue()).decode()}"
 
 
 def _mp4(frames: Iterable[np.ndarray]) -> str:
     """Return a `data:` URL of a video; empty if no frame has pixels."""
-    shown = [frame for frame in frames if frame.size]
-    if not shown:
+    visible = [frame for frame in frames if frame.size]
+    if not visible:
         return ""
-    grown = -(-128 // min(shown[0].shape[:2]))  # enlarged, because encoders blur tiny frames
+    factor = -(-128 // min(visible[0].shape[:2]))  # enlarged, because encoders blur tiny frames
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "film.mp4"
-        write_video(path, (f.repeat(grown, axis=0).repeat(grown, axis=1) for f in shown), fps=FPS)
+        write_video(
+            path, (f.repeat(factor, axis=0).repeat(factor, axis=1) for f in visible), fps=FPS
+        )
         return f"data:video/mp4;base64,{b64encode(path.read_bytes()).decode()}"
 
 

@@ -20,7 +20,7 @@ from rlcore.contracts.wrappers import EnvWrapper
 class ActionCost(EnvWrapping):
     """Takes coef times the mean square of the action from each reward; units: half a range."""
 
-    coef: float = key("what an action at the end of its range costs", 0.01, minimum=0)
+    coef: float = key("cost of an action at the end of its range", 0.01, minimum=0)
 
 
 class CostlyActions(EnvWrapper):
@@ -43,9 +43,9 @@ class CostlyActions(EnvWrapper):
 
 @dataclass
 class StateNoise(EnvWrapping):
-    """Adds Gaussian noise to the state, so that a policy does not rely on its last digits."""
+    """Adds Gaussian noise to the state, so that a policy does not depend on exact values."""
 
-    std: float = key("its standard deviation, in the env's units", 0.01, minimum=0)
+    std: float = key("standard deviation of the noise, in the env's units", 0.01, minimum=0)
 
 
 def noisy_spec(spec: EnvSpec, settings: StateNoise) -> EnvSpec:
@@ -65,11 +65,13 @@ class NoisyStates(EnvWrapper):
     ) -> Observation:
         """Return states s + std n, with n drawn from N(0, 1) for each entry."""
         shape = observation["states"].shape[1]
-        drawn = [
-            generator("state_noise", one.task, one.trial, one.replica, int(step)).normal(size=shape)
-            for one, step in zip(episodes, steps, strict=True)
+        samples = [
+            generator(
+                "state_noise", episode.task, episode.trial, episode.replica, int(step)
+            ).normal(size=shape)
+            for episode, step in zip(episodes, steps, strict=True)
         ]
-        noise = self._std * np.array(drawn).reshape(observation["states"].shape)
+        noise = self._std * np.array(samples).reshape(observation["states"].shape)
         return {**observation, "states": (observation["states"] + noise).astype(np.float32)}
 
 
@@ -77,7 +79,9 @@ class NoisyStates(EnvWrapper):
 class EpisodeShift(AlgorithmWrapping):
     """Explores around the policy: all actions of a training episode are moved by one draw."""
 
-    std: float = key("of the draw, in units of half of each entry's range", 0.1, minimum=0)
+    std: float = key(
+        "standard deviation of the shift, in units of half of each entry's range", 0.1, minimum=0
+    )
 
 
 def shifted_needs(needs: AlgorithmNeeds, settings: EpisodeShift) -> AlgorithmNeeds:
@@ -88,8 +92,8 @@ def shifted_needs(needs: AlgorithmNeeds, settings: EpisodeShift) -> AlgorithmNee
     """
     if needs.exact_logprobs:
         raise ConfigError(
-            "wrapper 'episode_shift' changes actions after they were drawn, so it does not go with "
-            "an algorithm that compares their log-probs",
+            "wrapper 'episode_shift' changes actions after they were sampled, so it can't be used "
+            "with an algorithm that needs their log-probs",
             hint="algorithm=rft",
         )
     return replace(needs, episode_shift=settings.std)

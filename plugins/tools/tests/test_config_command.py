@@ -30,12 +30,12 @@ def test_a_key_is_explained_with_who_set_it(capsys: pytest.CaptureFixture[str]) 
     assert said[2:] == [
         "default: 10",
         f"set by experiment=quickstart, {recipe.relative_to(Path.cwd())}:{line}: 12",
-        "set by the word runner.max_epochs=3: 3",
+        "set by the override runner.max_epochs=3: 3",
     ]
     said = explained(capsys, "env.eval.split", "env=metaworld_50")  # what one side has of its own
     assert said[-1].startswith("set by env/eval=metaworld_50, ") and said[-1].endswith(": heldout")
     said = explained(capsys, "env.eval.total_num_envs", "quickstart", "env.*.total_num_envs=8")
-    assert said[-1] == "set by the word env.*.total_num_envs=8: 8"
+    assert said[-1] == "set by the override env.*.total_num_envs=8: 8"
     assert len(explained(capsys, "runner.seed")) == 3  # nobody sets it
     assert main(["config", "explain", "runner.sed"]) == 2
     assert "Did you mean 'runner.seed'?" in capsys.readouterr().err

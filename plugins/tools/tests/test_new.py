@@ -200,7 +200,7 @@ def test_a_folder_is_written_over_only_when_asked_and_only_if_it_was_made_so(tmp
     write(one, tmp_path / "new")
     (tmp_path / "new/board/tracker.py").write_text("mine\n")
     (tmp_path / "new/mine.txt").write_text("mine\n")
-    with pytest.raises(ConfigError, match="is there already"):
+    with pytest.raises(ConfigError, match="exists already"):
         write(one, tmp_path / "new")
     write(one, tmp_path / "new", again=True)
     assert "class Board" in (tmp_path / "new/board/tracker.py").read_text()

@@ -20,7 +20,7 @@ import pytest
 from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 from rlcore_tools.report import write_comparison, write_report
 from rlcore_tools.report.chart import Point, Series, chart, number, ticks
-from rlcore_tools.report.clips import Shelf
+from rlcore_tools.report.clips import ClipSelection
 from rlcore_tools.report.figures import gain, gains_by_task
 from rlcore_tools.report.page import _protocol
 from rlcore_tools.run_paths import clip
@@ -222,7 +222,7 @@ def test_a_page_needs_no_network(log_path):
 def test_beyond_its_size_a_page_links_videos(log_path):
     folder = make_run(log_path, filmed=[("after", ("pull", 0)), ("after", ("push", 1))])
     size = clip(folder, "after", "pull", 0).stat().st_size
-    won, lost = Shelf(RunRecord(folder), folder.path.parent, limit=size).examples()
+    won, lost = ClipSelection(RunRecord(folder), folder.path.parent, limit=size).examples()
     assert [clip.embedded for clip in won] == [True]
     assert [(clip.embedded, clip.address) for clip in lost] == [
         (False, "run/video/eval/after/push-1.mp4")

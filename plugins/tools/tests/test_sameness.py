@@ -22,6 +22,6 @@ def test_the_first_difference_is_named():
     )
     assert first_difference([LINE], [{**LINE, "eval/n": 3}]) == "at step 1, eval/n: none and 3"
     assert first_difference([LINE], [LINE, {**LINE, "step": 2}]) == (
-        "only the second goes on, with step 2"
+        "only the second continues, with step 2"
     )
-    assert first_difference([LINE], []) == "only the first goes on, with step 1"
+    assert first_difference([LINE], []) == "only the first continues, with step 1"

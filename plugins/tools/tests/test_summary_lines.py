@@ -7,7 +7,7 @@ from rlcore_tools import summary_lines
 @pytest.mark.parametrize(
     ("mean", "hi", "said"),
     [(-0.43, -0.34, "warning: success fell by 0.430 over the run; look at"),
-     (-0.08, 0.02, "warning: success fell by 0.080 over the run, though by no more than chance"),
+     (-0.08, 0.02, "warning: success fell by 0.080 over the run, though not significantly"),
      (0.0, 0.1, ""), (0.2, 0.3, "")],
 )  # fmt: skip
 def test_a_run_after_which_success_fell_says_so_at_its_end(mean, hi, said):

@@ -118,7 +118,7 @@ def test_a_study_says_what_it_chose_by_and_what_that_came_to(tmp_path):
     assert "chosen, on held-out starts 0.700 [0.550, 0.820], better by +0.200" in found.text
     assert "the recipe's own, on held-out starts 0.500" in found.text
     assert "pruned after update 2" in found.text
-    assert "an evaluation of what the study has chosen" in found.text
+    assert "an evaluation of the setting that the study chose" in found.text
     assert [one.rate is None for one in ranked(runs_below(tmp_path / "s")).settings] == [False] * 3
 
 

@@ -15,7 +15,7 @@ from rlcore.config.schema_tree import value_of
 from rlcore.contracts.errors import MissingPackageError, UserError
 from rlcore.contracts.specs import Kind
 from rlcore.plugins.registry import Component, Registry
-from rlcore_tools.check.targets import HOOKSPECS, Found
+from rlcore_tools.check.targets import HOOKSPECS, Finding
 
 GROUPS = (*COMPONENT_GROUPS, "env/train", "env/eval", EXPERIMENT)
 VALUES = (bool, int, float, str, list, tuple, dict)
@@ -37,9 +37,10 @@ def component_of(
     return registry.get(kind, settings.pop(TYPE_KEYS[kind])), settings
 
 
-def settings_findings(registry: Registry, component: Component) -> Iterator[Found]:
+def settings_findings(registry: Registry, component: Component) -> Iterator[Finding]:
     """Yield the faults of a component's settings class: it can't be built, or a key has no type."""
-    spec, where = component.spec, f"{HOOKSPECS}, {component.spec.kind}"
+    spec = component.spec
+    contract = f"{HOOKSPECS}, {spec.kind}"
     slot = next((slot for slot in SLOTS if slot.kind == spec.kind), None)
     if slot is None or spec.config is None:
         return
@@ -47,16 +48,16 @@ def settings_findings(registry: Registry, component: Component) -> Iterator[Foun
     try:
         settings: Any = default_settings(registry, slot, spec.name)
     except UserError as error:
-        yield Found(f"config: {error.message}", where, error.hint or mend)
+        yield Finding(f"config: {error.message}", contract, error.hint or mend)
         return
     keys = {field.name for field in dataclasses.fields(settings)}
     for name, value in vars(type(settings)).items():
         if isinstance(value, VALUES) and not name.startswith("_") and name not in keys:
-            what = f"config: {spec.config}: {name} = {value!r} has no type, so it is no key"
-            yield Found(what, where, mend)
+            fault = f"config: {spec.config}: {name} = {value!r} has no type, so it is no key"
+            yield Finding(fault, contract, mend)
 
 
-def preset_findings(registry: Registry, folder: Path | None) -> Iterator[Found]:
+def preset_findings(registry: Registry, folder: Path | None) -> Iterator[Finding]:
     """Yield the presets and recipes in a configuration folder that can't be composed.
 
     Of files with the same error only the first is reported.
@@ -74,5 +75,9 @@ def preset_findings(registry: Registry, folder: Path | None) -> Iterator[Found]:
                 reported.add(error.message)
                 absent = isinstance(error, MissingPackageError)  # users may have the package
                 mend = error.hint or ("install it" if absent else "correct the file")
-                yield Found(f"{file}: {error.message}", f"{HOOKSPECS}, rlcore_config_paths", mend,
-                            warning=absent)  # fmt: skip
+                yield Finding(
+                    f"{file}: {error.message}",
+                    f"{HOOKSPECS}, rlcore_config_paths",
+                    mend,
+                    warning=absent,
+                )

@@ -33,7 +33,7 @@ SPECS: dict[str, tuple[int, tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True)
-class Found:
+class Finding:
     """A fault that a check found.
 
     Attributes:
@@ -53,11 +53,11 @@ class Found:
     also: tuple[str, ...] = ()
 
 
-def component_findings(spec: ComponentSpec) -> Iterator[Found]:
+def component_findings(spec: ComponentSpec) -> Iterator[Finding]:
     """Yield the faults of the targets that a component names. Imports the targets."""
     from rlcore.contracts.specs import ProtocolSpec  # not at the top: listings need no specs
 
-    where = f"{HOOKSPECS}, {spec.kind}"
+    contract = f"{HOOKSPECS}, {spec.kind}"
     reported: set[str] = set()
     targets = {
         "target": spec.target,
@@ -66,26 +66,26 @@ def component_findings(spec: ComponentSpec) -> Iterator[Found]:
         "layouts": spec.layouts,
         "original": spec.original,
     }
-    for field, named in targets.items():
-        if named is None:
+    for field, target in targets.items():
+        if target is None:
             continue
         try:
-            loaded = load_target(named)
+            loaded = load_target(target)
         except UserError as error:
             mend = error.hint or f"correct {field}= of the ComponentSpec, or what it names"
-            first = error.message.partition("\n")[0].removeprefix(named)
-            if first not in reported:  # a module that fails breaks all targets that import it
-                yield Found(f"{field}: {error.message}", where, mend, cause=first)
-            reported.add(first)
+            first_line = error.message.partition("\n")[0].removeprefix(target)
+            if first_line not in reported:  # a module that fails breaks all targets that import it
+                yield Finding(f"{field}: {error.message}", contract, mend, cause=first_line)
+            reported.add(first_line)
             continue
         protocol = field == "target" and spec.kind == "protocol"
         if protocol and not isinstance(loaded, ProtocolSpec):
-            what = f"target: {named} is a {type(loaded).__name__}, expected a ProtocolSpec"
-            yield Found(what, where, "make it one")
+            wrong_type = f"target: {target} is a {type(loaded).__name__}, expected a ProtocolSpec"
+            yield Finding(wrong_type, contract, "name an object of that class")
         calls = {"target": TARGETS, "spec": SPECS}.get(field, {}).get(spec.kind)
         fault = "" if calls is None else call_fault(loaded, *calls)
         if fault:
-            yield Found(f"{field}: {named} {fault}", where, f"write it as {where} has it")
+            yield Finding(f"{field}: {target} {fault}", contract, f"write it as {contract} has it")
 
 
 def call_fault(function: Callable[..., Any], values: int, names: tuple[str, ...]) -> str:
@@ -109,8 +109,8 @@ def call_fault(function: Callable[..., Any], values: int, names: tuple[str, ...]
     return ""
 
 
-def configuration_findings(distribution: str, folder: str) -> Iterator[Found]:
+def configuration_findings(distribution: str, folder: str) -> Iterator[Finding]:
     """Yield the faults of a configuration folder (`pkg://package.conf`): it is missing, or a YAML
     file in it can't be read."""
     for fault in configuration_faults(distribution, folder):
-        yield Found(fault, f"{HOOKSPECS}, rlcore_config_paths", "correct it, and ship the folder")
+        yield Finding(fault, f"{HOOKSPECS}, rlcore_config_paths", "correct it, and ship the folder")

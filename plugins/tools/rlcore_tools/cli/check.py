@@ -1,6 +1,6 @@
-"""Run `rlcore check [PLUGIN | NAME | KIND NAME] [key=value ...] [--skip CHECK]`: hold plugins
-against the contract. It loads what their components name, compares signatures, reads their
-configuration, and plays the conformance checks of rlcore-testing on a component, or on all of a
+"""Run `rlcore check [PLUGIN | NAME | KIND NAME] [key=value ...] [--skip CHECK]`: check plugins
+against the contract. The command loads what their components name, compares signatures, reads their
+configuration, and runs the conformance checks of rlcore-testing on a component, or on all of a
 plugin. The keys are settings of the component. What was not checked is listed with the reason. The
 exit code is 1 if something is wrong."""
 
@@ -27,11 +27,12 @@ from rlcore_tools.check.check_log import note
 from rlcore_tools.check.configuration import component_of, preset_findings, settings_findings
 from rlcore_tools.check.targets import (
     HOOKSPECS,
-    Found,
+    Finding,
     component_findings,
     configuration_findings,
 )
 
+# names of test suites in rlcore_testing.conformance, by kind of component
 SUITES = {
     "env": "EnvConformance",
     "model": "PolicyConformance",
@@ -41,10 +42,10 @@ SUITES = {
     "command": "CommandConformance",
     "backend": "BackendConformance",
 }
-OF_A_REPLAY, OF_HOOKS = "ReplayConformance", "HookConformance"
-"""Names of further test suites in rlcore_testing.conformance; `SUITES` has those by kind."""
+REPLAY_SUITE = "ReplayConformance"  # algorithms with a replay, in place of SUITES["algorithm"]
+HOOK_SUITE = "HookConformance"  # hooks of a plugin
 PROTOCOLS = "rlcore.contracts.protocols"
-SILENCE = 10.0  # seconds between two progress lines if standard error is no terminal
+SILENCE = 10.0  # seconds between two progress lines where standard error is not a terminal
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -58,30 +59,35 @@ def main(arguments: Sequence[str]) -> int:
         PluginError: a named plugin or component does not exist.
     """
     parser = Parser(prog="rlcore check", description=__doc__)
-    parser.add_argument("words", nargs="*", metavar="WORD", help="what to check; nothing: all")
-    parser.add_argument("--quick", action="store_true", help="without the conformance checks")
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="WORD",
+        help="a plugin, component or setting; default: all plugins",
+    )
+    parser.add_argument("--quick", action="store_true", help="skip the conformance checks")
     parser.add_argument(
         "--skip",
         action="append",
         default=[],
         metavar="CHECK",
-        help="leave a conformance check out, by its name as it is printed; may be repeated",
+        help="skip a conformance check, by its name as it is printed; may be repeated",
     )
     options = parser.parse_args(arguments)
     names = [word for word in options.words if "=" not in word]
     registry = load_plugins()
-    chosen, plugins, settings = _chosen(registry, names)
-    settings |= _settings([word for word in options.words if "=" in word])
-    plays = bool(names) and not options.quick
-    skip = _skipped(options.skip, chosen, plugins, plays)
-    found = list(_bad(registry, names))
+    chosen, plugins, settings = _select(registry, names)
+    settings |= _parse_settings([word for word in options.words if "=" in word])
+    runs_suites = bool(names) and not options.quick
+    skip = _checks_to_skip(options.skip, chosen, plugins, runs_suites)
+    findings = list(_unusable_plugins(registry, names))
     left_out: list[tuple[str, str]] = []
-    folders = [(name, folder) for name in plugins for folder in _folders(registry, name)]
+    folders = [(name, folder) for name in plugins for folder in _config_folders(registry, name)]
     for name, folder in folders:
-        found += [("plugin", finding) for finding in configuration_findings(name, folder)]
+        findings += [("plugin", finding) for finding in configuration_findings(name, folder)]
 
-    def play(suite: str, kind: str, name: str, contract: str) -> list[Found]:
-        report = _played(suite, name, {} if suite == OF_HOOKS else settings, skip)
+    def run_suite(suite: str, kind: str, name: str, contract: str) -> list[Finding]:
+        report = _run_suite(suite, name, {} if suite == HOOK_SUITE else settings, skip)
         for check in report.left_out:
             left_out.append((f"{kind} {name}", f"{check.check}: {check.reason}"))
         return list(_findings(report.findings, contract))
@@ -90,38 +96,38 @@ def main(arguments: Sequence[str]) -> int:
         for component in chosen:
             spec = component.spec
             label = f"{spec.kind} {spec.name}"
-            wrong = list(component_findings(spec)) or list(settings_findings(registry, component))
-            suite = _suite_of(spec) if plays and not wrong else None
+            faults = list(component_findings(spec)) or list(settings_findings(registry, component))
+            suite = _suite_of(spec) if runs_suites and not faults else None
             if suite is not None:
-                wrong = play(suite, spec.kind, spec.name, PROTOCOLS)
+                faults = run_suite(suite, spec.kind, spec.name, PROTOCOLS)
                 note(component)
-            found += [(label, finding) for finding in wrong]
-        for _, folder in folders if names and not found else ():
+            findings += [(label, finding) for finding in faults]
+        for _, folder in folders if names and not findings else ():
             # presets would repeat the findings of their components
             path = configuration_folder(folder)
-            found += [("plugin", finding) for finding in preset_findings(registry, path)]
-        for name in plugins if plays else ():
-            wrong = play(OF_HOOKS, "plugin", name, HOOKSPECS)
-            found += [(f"plugin {name}", finding) for finding in wrong]
-    causes = _by_cause(found)
+            findings += [("plugin", finding) for finding in preset_findings(registry, path)]
+        for name in plugins if runs_suites else ():
+            faults = run_suite(HOOK_SUITE, "plugin", name, HOOKSPECS)
+            findings += [(f"plugin {name}", finding) for finding in faults]
+    causes = _by_cause(findings)
     for labels, finding in causes:
-        print(_lines(labels, finding))
+        print(_format_finding(labels, finding))
     for label, reason in left_out:
         print(f"{label}: not checked: {reason}")
-    depth = "what they name and take"
-    if plays:
-        depth = "the conformance checks too" + (", and those of its hooks" if plugins else "")
+    scope = "names and signatures"
+    if runs_suites:
+        scope = "conformance checks too" + (", and those of its hooks" if plugins else "")
     warnings = sum(finding.warning for _, finding in causes)
     counts = [
-        _many(len(causes) - warnings, "finding"),
-        *([_many(warnings, "warning")] if warnings else []),
-        *([f"{_many(len(left_out), 'check')} left out"] if left_out else []),
+        _counted(len(causes) - warnings, "finding"),
+        *([_counted(warnings, "warning")] if warnings else []),
+        *([f"{_counted(len(left_out), 'check')} left out"] if left_out else []),
     ]
-    print(f"{_many(len(chosen), 'component')} checked ({depth}): {', '.join(counts)}")
+    print(f"{_counted(len(chosen), 'component')} checked ({scope}): {', '.join(counts)}")
     return int(len(causes) > warnings)
 
 
-def _lines(labels: Sequence[str], finding: Found) -> str:
+def _format_finding(labels: Sequence[str], finding: Finding) -> str:
     """Return a finding as lines of text.
 
     Args:
@@ -135,14 +141,14 @@ def _lines(labels: Sequence[str], finding: Found) -> str:
     return "\n".join([*lines, f"  contract: {finding.contract}", f"  mend: {finding.mend}"])
 
 
-def _by_cause(found: Sequence[tuple[str, Found]]) -> list[tuple[list[str], Found]]:
+def _by_cause(findings: Sequence[tuple[str, Finding]]) -> list[tuple[list[str], Finding]]:
     """Merge findings that have the same cause.
 
     Returns:
         (labels of all findings with this cause, the first of them) for each cause.
     """
-    causes: dict[tuple[str, str], tuple[list[str], Found]] = {}
-    for label, finding in found:
+    causes: dict[tuple[str, str], tuple[list[str], Finding]] = {}
+    for label, finding in findings:
         key = finding.cause or finding.what, finding.mend
         labels, _ = causes.setdefault(key, ([], finding))
         if label not in labels:
@@ -150,40 +156,44 @@ def _by_cause(found: Sequence[tuple[str, Found]]) -> list[tuple[list[str], Found
     return list(causes.values())
 
 
-def _skipped(
-    words: Sequence[str], chosen: Sequence[Component], plugins: Sequence[str], plays: bool
+def _checks_to_skip(
+    words: Sequence[str], chosen: Sequence[Component], plugins: Sequence[str], runs_suites: bool
 ) -> set[str]:
     """Return the names of the conformance checks to leave out.
 
     Args:
         words: names from the command line, as the checks are printed.
         chosen, plugins: the components and plugins that are checked.
-        plays: whether conformance checks run at all.
+        runs_suites: whether conformance checks run at all.
 
     Raises:
         ConfigError: a name is no check of these components and plugins, or no checks run.
     """
     if not words:
         return set()
-    if not plays:
+    if not runs_suites:
         raise ConfigError(
-            "--skip leaves out conformance checks, and none are played here",
+            "--skip skips conformance checks, but this call runs none",
             hint="rlcore check KIND NAME --skip CHECK, without --quick",
         )
     suites = {_suite_of(component.spec) for component in chosen}
-    suites |= {OF_HOOKS} if plugins else set()
-    known = {check for suite in suites if suite for check in getattr(_testing(), suite).checks()}
+    suites |= {HOOK_SUITE} if plugins else set()
+    testing = _testing_package()
+    checks: set[str] = set()
+    for suite in suites:
+        if suite is not None:
+            checks |= set(getattr(testing, suite).checks())
     skip = set()
     for word in words:
-        check = _base().sentence(word)
-        if check not in known:
-            raise ConfigError(f"there is no check {word!r}{choices_message(check, known)}")
+        check = _conformance_base().sentence(word)
+        if check not in checks:
+            raise ConfigError(f"there is no check {word!r}{choices_message(check, checks)}")
         skip.add(check)
     return skip
 
 
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 class _Progress(logging.Handler):
@@ -222,21 +232,22 @@ class _Progress(logging.Handler):
 def _progress() -> Iterator[None]:
     """Show the progress of conformance checks, which they log, within this context."""
     log = logging.getLogger("rlcore_testing")
-    shown = _Progress()
-    log.addHandler(shown)
+    handler = _Progress()
+    log.addHandler(handler)
     log.setLevel(logging.INFO)
     try:
         yield
     finally:
-        log.removeHandler(shown)
-        shown.close()
+        log.removeHandler(handler)
+        handler.close()
 
 
-def _settings(words: Sequence[str]) -> dict[str, Any]:
-    return {key: yaml.safe_load(value) for key, _, value in (w.partition("=") for w in words)}
+def _parse_settings(words: Sequence[str]) -> dict[str, Any]:
+    pairs = [word.partition("=") for word in words]
+    return {key: yaml.safe_load(value) for key, _, value in pairs}
 
 
-def _chosen(
+def _select(
     registry: Registry, names: Sequence[str]
 ) -> tuple[list[Component], list[str], dict[str, Any]]:
     """Return the components and plugins that the command line names.
@@ -253,9 +264,9 @@ def _chosen(
         PluginError: no component, preset or plugin has the name.
     """
     plugins = [name for name, _ in registry.manager.list_name_plugin()]
-    known = [component for kind in KINDS for component in registry.components(kind)]
+    components = [component for kind in KINDS for component in registry.components(kind)]
     if not names:
-        return known, plugins, {}
+        return components, plugins, {}
     if len(names) == 2 and names[0] in KINDS:
         kind, name = names
         preset = None if name in registry.names(kind) else component_of(registry, kind, name)
@@ -268,24 +279,24 @@ def _chosen(
         )
     (name,) = names
     if name in plugins:
-        return [component for component in known if component.plugin == name], [name], {}
-    found = [component for component in known if component.spec.name == name]
-    if not found and not any(row.name == name for row in registry.rows()):
-        choices = {*plugins, *(component.spec.name for component in known)}
+        return [component for component in components if component.plugin == name], [name], {}
+    matches = [component for component in components if component.spec.name == name]
+    if not matches and not any(row.name == name for row in registry.rows()):
+        choices = {*plugins, *(component.spec.name for component in components)}
         raise registry.not_found("plugin or component", name, choices)
-    return found, [], {}
+    return matches, [], {}
 
 
-def _bad(registry: Registry, names: Sequence[str]) -> Iterator[tuple[str, Found]]:
+def _unusable_plugins(registry: Registry, names: Sequence[str]) -> Iterator[tuple[str, Finding]]:
     owners = {plugin.distribution for plugin in installed(os.environ) if plugin.name in names}
     for row in registry.rows():
         owned = row.kind != "plugin" and row.distribution in owners
         if row.status == "BAD" and (not names or row.name in names or owned):
             mend = "docs/plugins.md, When something is wrong"
-            yield f"{row.kind} {row.name}", Found(row.reason, HOOKSPECS, mend)
+            yield f"{row.kind} {row.name}", Finding(row.reason, HOOKSPECS, mend)
 
 
-def _folders(registry: Registry, plugin: str) -> list[str]:
+def _config_folders(registry: Registry, plugin: str) -> list[str]:
     """Return the configuration folders of a plugin, from its hook `rlcore_config_paths`."""
     hook = getattr(registry.manager.get_plugin(plugin), "rlcore_config_paths", None)
     return [] if hook is None else [str(folder) for folder in hook()]
@@ -293,12 +304,12 @@ def _folders(registry: Registry, plugin: str) -> list[str]:
 
 def _suite_of(spec: ComponentSpec) -> str | None:
     """Return the name of a component's suite in rlcore_testing; None if its kind has none."""
-    if spec.kind == "algorithm" and _keeps_a_replay(spec):
-        return OF_A_REPLAY
+    if spec.kind == "algorithm" and _has_replay(spec):
+        return REPLAY_SUITE
     return SUITES.get(spec.kind)
 
 
-def _played(suite: str, name: str, settings: Mapping[str, Any], skip: Collection[str]) -> Any:
+def _run_suite(suite: str, name: str, settings: Mapping[str, Any], skip: Collection[str]) -> Any:
     """Run the conformance checks of a suite.
 
     Args:
@@ -310,10 +321,10 @@ def _played(suite: str, name: str, settings: Mapping[str, Any], skip: Collection
     Returns:
         a :class:`rlcore_testing.conformance.base.Report`.
     """
-    return _base().report(getattr(_testing(), suite), name, settings, skip)
+    return _conformance_base().report(getattr(_testing_package(), suite), name, settings, skip)
 
 
-def _keeps_a_replay(spec: ComponentSpec) -> bool:
+def _has_replay(spec: ComponentSpec) -> bool:
     from rlcore.plugins.import_target import load_target
 
     if spec.config is None or spec.spec is None:
@@ -324,19 +335,19 @@ def _keeps_a_replay(spec: ComponentSpec) -> bool:
         return False
 
 
-def _findings(found: Sequence[Any], contract: str) -> Iterator[Found]:
-    """Yield one finding for each cause that conformance checks found.
+def _findings(failures: Sequence[Any], contract: str) -> Iterator[Finding]:
+    """Yield one finding for each cause of failed conformance checks.
 
     Args:
-        found: findings of a conformance report.
+        failures: findings of a conformance report.
         contract: where the contract is defined that was checked.
     """
     causes: dict[tuple[str, bool], list[Any]] = {}
-    for finding in found:
+    for finding in failures:
         causes.setdefault((finding.cause, finding.warning), []).append(finding)
     for (_, warning), (first, *others) in causes.items():
-        more = f", and {_many(len(others), 'check')} more" if others else ""
-        yield Found(
+        more = f", and {_counted(len(others), 'check')} more" if others else ""
+        yield Finding(
             f"{first.check}{more}: {first.message}",
             contract,
             first.hint,
@@ -346,7 +357,7 @@ def _findings(found: Sequence[Any], contract: str) -> Iterator[Found]:
         )
 
 
-def _testing() -> Any:
+def _testing_package() -> Any:
     try:
         import rlcore_testing
     except ImportError as error:
@@ -357,8 +368,8 @@ def _testing() -> Any:
     return rlcore_testing
 
 
-def _base() -> Any:
-    _testing()
+def _conformance_base() -> Any:
+    _testing_package()
     from rlcore_testing.conformance import base
 
     return base

@@ -1,4 +1,5 @@
-"""`rlcore config explain KEY [EXPERIMENT] [key=value ...]`: what a key means, and who set it.
+"""`rlcore config explain KEY [EXPERIMENT] [key=value ...]`: the meaning of a key, and where
+its value was set.
 
 `rlcore config schema [EXPERIMENT] --json`: a JSON schema, with which editors complete and check
 recipes. `rlcore config import FILE [--out NAME.yaml]`: convert a YAML file of RLinf to a recipe;
@@ -16,7 +17,9 @@ from rlcore.cli.parser import Parser
 from rlcore.config.catalog import BY_RECIPE, is_override, named_recipe
 from rlcore.contracts.errors import ConfigError, MissingPackageError
 
-IMPORT, EXPLAIN, SCHEMA = "import", "explain", "schema"
+IMPORT = "import"
+EXPLAIN = "explain"
+SCHEMA = "schema"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -25,9 +28,9 @@ def main(arguments: Sequence[str]) -> int:
     Raises:
         ConfigError: a key, component, file or folder does not exist or is invalid.
     """
-    asks = {EXPLAIN: _explain, SCHEMA: _schema}
-    ask = asks.get(arguments[0]) if arguments else None
-    return _import(arguments) if ask is None else ask(arguments[1:])
+    subcommands = {EXPLAIN: _explain, SCHEMA: _schema}
+    subcommand = subcommands.get(arguments[0]) if arguments else None
+    return _import(arguments) if subcommand is None else subcommand(arguments[1:])
 
 
 def _explain(arguments: Sequence[str]) -> int:
@@ -36,8 +39,8 @@ def _explain(arguments: Sequence[str]) -> int:
 
     parser = Parser(prog=f"rlcore config {EXPLAIN}", description=__doc__)
     parser.add_argument("key", metavar="KEY", help="dotted, e.g. runner.max_epochs")
-    words, folders = _of_a_run(parser, arguments)
-    print(*lines_on(words.key, words.words, folders), sep="\n")
+    options, folders = _parse_run(parser, arguments)
+    print(*lines_on(options.key, options.words, folders), sep="\n")
     return 0
 
 
@@ -47,12 +50,12 @@ def _schema(arguments: Sequence[str]) -> int:
 
     parser = Parser(prog=f"rlcore config {SCHEMA}", description=__doc__)
     parser.add_argument("--json", action="store_true", required=True, help="as a JSON schema")
-    words, folders = _of_a_run(parser, arguments)
-    print(json.dumps(schema(words.words, folders), indent=1))
+    options, folders = _parse_run(parser, arguments)
+    print(json.dumps(schema(options.words, folders), indent=1))
     return 0
 
 
-def _of_a_run(parser: Parser, arguments: Sequence[str]) -> tuple[Namespace, list[str]]:
+def _parse_run(parser: Parser, arguments: Sequence[str]) -> tuple[Namespace, list[str]]:
     """Parse the arguments that describe a run: a recipe, overrides and config folders.
 
     Returns:
@@ -60,13 +63,20 @@ def _of_a_run(parser: Parser, arguments: Sequence[str]) -> tuple[Namespace, list
         override; the config folder of a recipe that is named by its path is added to the folders.
     """
     parser.add_argument(
-        "words", nargs="*", metavar="EXPERIMENT or key=value", help="the run it is asked about"
+        "words",
+        nargs="*",
+        metavar="EXPERIMENT or key=value",
+        help="a recipe and overrides; default: all defaults",
     )
     parser.add_argument(
-        "--config-dir", metavar="FOLDER", action="append", default=[], help="groups of your own"
+        "--config-dir",
+        metavar="FOLDER",
+        action="append",
+        default=[],
+        help="a folder with config groups; may be repeated",
     )
     options = parser.parse_intermixed_args(list(arguments))
-    folders = [str(_folder(name)) for name in options.config_dir]
+    folders = [str(_config_folder(name)) for name in options.config_dir]
     if options.words and not is_override(options.words[0]):
         name, own = named_recipe(options.words[0])
         options.words[0] = BY_RECIPE + name
@@ -112,11 +122,11 @@ def _import(arguments: Sequence[str]) -> int:
             hint='pip install "rlcore[rlinf]"',
         ) from error
 
-    convert(file, options.out, [_folder(name) for name in options.config_dir])
+    convert(file, options.out, [_config_folder(name) for name in options.config_dir])
     return 0
 
 
-def _folder(name: str) -> Path:
+def _config_folder(name: str) -> Path:
     path = Path(name).expanduser().absolute()
     if not path.is_dir():
         raise ConfigError(f"the config folder {name!r} does not exist")

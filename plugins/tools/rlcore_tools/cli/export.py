@@ -1,5 +1,5 @@
 """`rlcore export RUN_OR_CHECKPOINT DEST [--adapter-only]`: write a policy in its model's layout, or
-with --layout in that of another system; with --episodes what it did in its evaluation.
+with --layout in that of another system; with --episodes write the episodes of its evaluation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rlcore_tools.cli.replay import FORM
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the policy or the episodes of a run to a folder, and print what was written.
+    """Write the policy or the episodes of a run to a folder, and print a summary.
 
     Raises:
         UserError: the run or checkpoint does not exist or is damaged, or the folder is not empty.
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
     from rlcore_tools.export import export
 
     config = run.config(*ONE_PROCESS, require=NEEDED_TO_ACT, trust=options.trust)
-    written = export(
+    exported = export(
         config,
         checkpoint,
         Path(options.dest),
@@ -40,27 +40,27 @@ def main(arguments: Sequence[str]) -> int:
         adapters_only=options.adapter_only,
         layout=options.layout,
     )
-    print(f"{config.actor.model.model_type} after {checkpoint.step} updates: {written.path}")
-    if written.base is not None:
-        print(f"adapters alone; the model they adapt: {written.base}")
-    if written.acts_with is not None:
+    print(f"{config.actor.model.model_type} after {checkpoint.step} updates: {exported.path}")
+    if exported.base is not None:
+        print(f"adapters alone; the model they adapt: {exported.base}")
+    if exported.acts_with is not None:
         print(
-            f"with the networks of algorithm={written.acts_with}, which rlcore lets act with it; "
-            "in other systems it acts without them, and otherwise than it was evaluated"
+            f"with the acting networks of algorithm={exported.acts_with}, which rlcore uses; other "
+            "systems do not, so there the policy acts differently from its evaluation"
         )
-    elif written.acted_with is not None:
+    elif exported.acted_with is not None:
         print(
-            f"left out: the networks of algorithm {written.acted_with} that acted with it; alone "
-            "it acts otherwise than it was evaluated"
+            f"left out: the acting networks of algorithm {exported.acted_with}; without them the "
+            "policy acts differently from its evaluation"
         )
-    print(f"load it with actor.model.model_path={written.path}")
+    print(f"load it with actor.model.model_path={exported.path}")
     return 0
 
 
 def _episodes(run: SavedRun, checkpoint: Checkpoint, options: argparse.Namespace) -> int:
     config = run.config_to_replay(checkpoint, trust=options.trust)
-    asked = {"which": options.episodes, "form": options.format, "dest": options.dest}
-    count, successes = start("rlcore_tools.episodes:write", Draft(config), loop_arguments=asked)
+    arguments = {"which": options.episodes, "form": options.format, "dest": options.dest}
+    count, successes = start("rlcore_tools.episodes:write", Draft(config), loop_arguments=arguments)
     print(f"{count} episodes, {successes} of them successes, after {checkpoint.step} updates")
     print(f"learn from it with collect.path={Path(options.dest).expanduser()}")
     return 0
@@ -76,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
         "--format",
         metavar="NAME",
         default="lerobot",
-        help="of --episodes: a format of data sets (rlcore plugins); default: lerobot",
+        help="format of the data set that --episodes writes (rlcore plugins); default: lerobot",
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument(
@@ -87,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     form.add_argument(
         "--episodes",
         choices=("successes", "failures", "all"),
-        help="write no policy but the episodes of its evaluation, as a data set",
+        help="write the episodes of its evaluation as a data set, not the policy",
     )
     form.add_argument(
         "--adapter-only",

@@ -1,6 +1,6 @@
 """Run `rlcore new KIND NAME [--from gymnasium:ID] [--into FOLDER] [--again]`: write a package of
-your own with one env, model, algorithm, hook, tracker, command or placement in it. It can be
-installed and works; change it from there (docs/plugins.md)."""
+your own with one env, model, algorithm, hook, tracker, command or placement in it. The package
+works as written; change it from there (docs/plugins.md)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ def main(arguments: Sequence[str]) -> int:
     """Write the package, and print its files and the next command."""
     parser = Parser(prog="rlcore new", description=__doc__)
     parser.add_argument("kind", metavar="KIND", choices=SUMMARIES, help=", ".join(SUMMARIES))
-    parser.add_argument("name", metavar="NAME", help="of the component, such as my-reach")
+    parser.add_argument("name", metavar="NAME", help="name of the component, such as my-reach")
     parser.add_argument(
-        "--from", dest="source", metavar="gymnasium:ID", help="of an env: one that gymnasium knows"
+        "--from",
+        dest="source",
+        metavar="gymnasium:ID",
+        help="for an env: the id of a gymnasium env",
     )
-    parser.add_argument("--into", metavar="FOLDER", help="where; NAME by default")
+    parser.add_argument("--into", metavar="FOLDER", help="folder to write; default: NAME")
     parser.add_argument(
         "--again",
         action="store_true",
@@ -36,12 +39,12 @@ def main(arguments: Sequence[str]) -> int:
     files = write(new, folder, again=options.again)
     for file in files:
         print(f"  {file.relative_to(folder.parent)}")
-    shown = options.into or options.name
-    print(f"next: pip install -e './{shown}[test]'; rlcore check {_checked(new)}")
+    path = options.into or options.name
+    print(f"next: pip install -e './{path}[test]'; rlcore check {_check_arguments(new)}")
     return 0
 
 
-def _checked(new: New) -> str:
+def _check_arguments(new: New) -> str:
     """Return the arguments of `rlcore check` for the new package.
 
     For a hook they name the plugin, for other kinds the component; a package of configuration files
@@ -66,7 +69,7 @@ def _from_gymnasium(new: New, source: str) -> New:
             f"--from takes {GYMNASIUM}ID, of an env, got {source!r}",
             hint="rlcore new env my-pole --from gymnasium:CartPole-v1",
         )
-    ident = source.removeprefix(GYMNASIUM)
+    env_id = source.removeprefix(GYMNASIUM)
     try:
         from rlcore_env_gymnasium.propose import mapping_of
     except ImportError as error:
@@ -74,5 +77,5 @@ def _from_gymnasium(new: New, source: str) -> New:
             f"--from {GYMNASIUM} needs rlcore-env-gymnasium, not installed",
             hint='pip install "rlcore[gymnasium]"',
         ) from error
-    answers = {"id": ident, "mapping": mapping_of(ident), "summary": f"{ident} of gymnasium"}
+    answers = {"id": env_id, "mapping": mapping_of(env_id), "summary": f"{env_id} of gymnasium"}
     return New("gymnasium", new.name, answers)

@@ -4,8 +4,8 @@
 task first.
 
 Uses the run's own configuration with one env in this process (`cluster.backend=local`), so that
-`pdb` works in the policy and in the simulator. A simulator under another interpreter has a process
-of its own.
+`pdb` works in the policy and in the simulator. A simulator under another interpreter runs in
+a separate process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FORM = Form(
     flags={
         **TRUST,
         "--task": {"metavar": "NAME", "help": "the task, by name or by its number"},
-        "--trial": {"type": int, "metavar": "NUMBER", "help": "the start"},
+        "--trial": {"type": int, "metavar": "NUMBER", "help": "number of the start"},
         "--failures": {
             "type": int,
             "metavar": "N",
@@ -45,7 +45,7 @@ FORM = Form(
             "type": int,
             "default": 0,
             "metavar": "NUMBER",
-            "help": "which episode of a group with this start; default 0",
+            "help": "number of the episode among those with this start; default 0",
         },
         "--checkpoint": {
             "metavar": "NAME",
@@ -54,14 +54,14 @@ FORM = Form(
         "--phase": {
             "choices": ("eval", "train"),
             "default": "eval",
-            "help": "eval: as evaluations play it; train: on env.train and with exploration "
+            "help": "eval: as in evaluations; train: on env.train and with exploration "
             "noise, as in the first rollout after the checkpoint",
         },
         "--size": {
             "type": int,
             "metavar": "PIXELS",
-            "help": "film in frames of so many pixels, drawn again from the start and the "
-            "actions; for envs with image_size. Default: as the policy saw it",
+            "help": "side of the video's frames, which are rendered again by repeating the "
+            "actions; for envs with image_size. Default: the size that the policy observed",
         },
         "--out": {
             "type": Path,
@@ -82,11 +82,11 @@ REPLAY = Verb(
 
 def main(arguments: Sequence[str]) -> int:
     """Replay; see :func:`rlcore.cli.verbs.run_verb`."""
-    asked = Asked()
-    return run_verb(replace(REPLAY, call=asked.play), arguments, asked.configure)
+    request = ReplayRequest()
+    return run_verb(replace(REPLAY, call=request.play), arguments, request.configure)
 
 
-class Asked:
+class ReplayRequest:
     """Request to replay an episode.
 
     Attributes:
@@ -105,27 +105,30 @@ class Asked:
             UserError: no run is named, or the checkpoint is missing or damaged.
         """
         if request.recipe is None:
-            raise ConfigError("an episode of which run?", hint=USAGE)
-        open_run(request.recipe)  # says what is wrong with its name
-        self.run, self.options = open_run(Path(request.recipe).resolve()), dict(request.options)
-        trust, phase = self.options.pop("trust"), self.options["phase"]
-        wanted = self.options["failures"]
-        if wanted is not None and (wanted < 1 or phase != "eval" or self.options["trial"]):
+            raise ConfigError("rlcore replay needs RUN, a run's folder", hint=USAGE)
+        open_run(request.recipe)  # raises an error that shows the path as the user wrote it
+        self.run = open_run(Path(request.recipe).resolve())
+        self.options = dict(request.options)
+        trust = self.options.pop("trust")
+        phase = self.options["phase"]
+        failures = self.options["failures"]
+        if failures is not None and (failures < 1 or phase != "eval" or self.options["trial"]):
             raise ConfigError(
                 "--failures takes a number from 1 on, and neither --trial nor --phase train, got "
-                f"{wanted}",
+                f"{failures}",
                 hint=USAGE,
             )
         checkpoint = self.run.acting_checkpoint(self.options.pop("checkpoint"))
-        size, given = self.options.pop("size"), overrides[1:]
+        size = self.options.pop("size")
+        further = overrides[1:]  # the first names the recipe
         if size is not None:
             if size < 1:
                 raise ConfigError(f"--size takes pixels from 1 on, got {size}", hint=USAGE)
-            larger = (*given, f"env.{phase}.image_size={size}")
+            larger = (*further, f"env.{phase}.image_size={size}")
             self.options["larger"] = self.run.config_to_replay(
                 checkpoint, *larger, phase=phase, trust=trust
             )
-        return self.run.config_to_replay(checkpoint, *given, phase=phase, trust=trust)
+        return self.run.config_to_replay(checkpoint, *further, phase=phase, trust=trust)
 
     def play(self, draft: Draft) -> None:
         """Replay the episodes."""

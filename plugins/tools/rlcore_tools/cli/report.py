@@ -36,11 +36,13 @@ def main(arguments: Sequence[str]) -> int:
             write_sweep(runs_below(sweep), sweep.name, options.output or sweep / COMPARISON, sweep)
         )
         return 0
-    named = [path for run in options.runs for path in runs_in(run) or [run]]
-    folders = [RunFolder.open(run) for run in named]
-    twice = {folder.path for folder in folders if folders.count(folder) > 1}
-    if twice:
-        raise ConfigError(f"{min(twice)} is named more than once", hint="rlcore report RUN RUN ...")
+    paths = [path for run in options.runs for path in runs_in(run) or [run]]
+    folders = [RunFolder.open(run) for run in paths]
+    repeated = {folder.path for folder in folders if folders.count(folder) > 1}
+    if repeated:
+        raise ConfigError(
+            f"{min(repeated)} is named more than once", hint="rlcore report RUN RUN ..."
+        )
     if len(folders) == 1:
         print(write_report(folders[0], options.output))
         return 0
@@ -62,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
         "--output",
         type=Path,
         metavar="FILE",
-        help="the file; without it report.html, in the folder of the run or sweep where there is "
-        "one, in the current folder where several are compared",
+        help="the file; default: report.html, in the folder of the run or sweep, or in the current "
+        "folder if several runs are compared",
     )
     return parser

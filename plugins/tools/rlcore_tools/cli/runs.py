@@ -1,9 +1,9 @@
-"""`rlcore runs ls | show | diff | best`: look over the runs of a folder, of a sweep or of many.
+"""`rlcore runs ls | show | diff | best`: list, describe and compare runs.
 
-rlcore runs ls [FOLDER] [--where 'algorithm.gamma>0.95'] [--sort after]    a line a run
-rlcore runs show RUN                what became of it, and what comes next
+rlcore runs ls [FOLDER] [--where 'algorithm.gamma>0.95'] [--sort after]    one line per run
+rlcore runs show RUN                state, results, and the next command
 rlcore runs diff RUN RUN            configuration, versions, results
-rlcore runs best [FOLDER]           the best setting over its seeds, and the undecided
+rlcore runs best [FOLDER]           the settings ranked by success over their seeds
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     if word not in actions:
         raise ConfigError(
-            f"rlcore runs can't {word!r}{choices_message(word, actions)}", hint="rlcore runs --help"
+            f"rlcore runs has no subcommand {word!r}{choices_message(word, actions)}",
+            hint="rlcore runs --help",
         )
     return actions[word](arguments[1:])
 
@@ -53,17 +54,21 @@ def _ls(arguments: Sequence[str]) -> int:
     if options.sort is not None:
         rows = ordered(rows, options.sort)
         keys.append(options.sort.removeprefix("-"))
-    shown = [key for key in dict.fromkeys(keys) if key not in COLUMNS]
+    further_keys = [key for key in dict.fromkeys(keys) if key not in COLUMNS]
     if options.json:
-        extra = [{key: row.value(key) for key in shown} for row in rows]
-        return _print_json([row.as_values() | more for row, more in zip(rows, extra, strict=True)])
-    print(table_of(rows, shown), end="")
+        further_values = [{key: row.value(key) for key in further_keys} for row in rows]
+        return _print_json(
+            [row.as_values() | further for row, further in zip(rows, further_values, strict=True)]
+        )
+    print(table_of(rows, further_keys), end="")
     return 0
 
 
 def _show(arguments: Sequence[str]) -> int:
     """Describe one run."""
-    options = _parse(_run_parser("show", "what became of a run", 1), arguments)
+    options = _parse(
+        _run_parser("show", "show a run's state, results and next command", 1), arguments
+    )
     from rlcore.runs.folder import RunFolder
     from rlcore_tools.runs.description import lines_of, values_of
 
@@ -76,7 +81,9 @@ def _show(arguments: Sequence[str]) -> int:
 
 def _diff(arguments: Sequence[str]) -> int:
     """Compare two runs."""
-    options = _parse(_run_parser("diff", "what differs between two runs", 2), arguments)
+    options = _parse(
+        _run_parser("diff", "compare configuration, versions and results of two runs", 2), arguments
+    )
     from rlcore.runs.folder import RunFolder
     from rlcore_tools.runs.comparison import comparison_of, lines_of
 
@@ -89,7 +96,7 @@ def _diff(arguments: Sequence[str]) -> int:
 
 def _best(arguments: Sequence[str]) -> int:
     """Rank settings over their seeds."""
-    parser = _folder_parser("best", "the best setting over its seeds, and the undecided")
+    parser = _folder_parser("best", "rank settings by their success over seeds")
     options = _parse(parser, arguments)
     from rlcore_tools.runs.conditions import Condition, chosen
     from rlcore_tools.runs.folders import runs_below
@@ -112,19 +119,19 @@ def _folder_parser(action: str, about: str) -> argparse.ArgumentParser:
         type=Path,
         default=Path(FOLDER),
         metavar="FOLDER",
-        help="of runs, of a sweep, or of both; default: logs",
+        help="folder that is searched for runs and sweeps; default: logs",
     )
     parser.add_argument(
         "--where",
         action="append",
         default=[],
         metavar="'KEY>VALUE'",
-        help="only runs that are so; = != > >= < <=, KEY is a column or a key of the "
+        help="only runs that meet a condition: = != > >= < <=; KEY is a column or a key of the "
         "configuration; may be repeated",
     )
     if action == "ls":
         parser.add_argument(
-            "--sort", metavar="KEY", help="by a column or key; from high to low: --sort=-KEY"
+            "--sort", metavar="KEY", help="sort by a column or key; descending: --sort=-KEY"
         )
     return parser
 
@@ -136,7 +143,7 @@ def _run_parser(action: str, about: str, count: int) -> argparse.ArgumentParser:
 
 
 def _parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
-    parser.add_argument("--json", action="store_true", help="the same for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     return parser.parse_args(arguments)
 
 

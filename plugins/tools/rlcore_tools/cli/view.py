@@ -32,9 +32,15 @@ def main(arguments: Sequence[str]) -> int:
         raise ConfigError(f"--trials must be at least 1, got {options.trials}")
     first, *words = options.words
     if Path(first).is_dir():
-        run, trials = open_run(first), options.trials
-        output = options.output or page_of(run.folder)
-        print(view_run(run, *words, trials=trials, output=output, trust=options.trust))
+        run = open_run(first)
+        page = view_run(
+            run,
+            *words,
+            trials=options.trials,
+            output=options.output or page_of(run.folder),
+            trust=options.trust,
+        )
+        print(page)
         return 0
     config = compose(first, *words, require=("env",))
     output = options.output or PAGE
@@ -45,10 +51,16 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="rlcore view", description=__doc__)
     parser.add_argument(
-        "words", nargs="+", metavar="env=NAME | RUN", help="and changes of keys, key=value"
+        "words",
+        nargs="+",
+        metavar="env=NAME | RUN",
+        help="an env or a run's folder, then overrides key=value",
     )
     parser.add_argument(
-        "--side", choices=("eval", "train"), default="eval", help="of an env: whose settings"
+        "--side",
+        choices=("eval", "train"),
+        default="eval",
+        help="for an env: settings to use, env.train or env.eval",
     )
     parser.add_argument(
         "--trials", type=int, default=4, metavar="N", help="starts of each task; default 4"

@@ -1,4 +1,4 @@
-"""Write a new package from the template beside this module. Knows no command line."""
+"""Write a new package from the template in this folder. Knows no command line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SUMMARIES = {
     "command": "the best value of a metric: RUN METRIC",
     "placement": "envs everywhere, the policy on the last accelerator",
 }
-BESIDE = ("dist", "logs", "tests")
+PROJECT_FOLDERS = ("dist", "logs", "tests")
 """Folders of a project that the template names or ignores."""
 _NAME = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
 
@@ -41,9 +41,9 @@ class New:
     """A package to write.
 
     Attributes:
-        kind: of its component, or "hook".
-        name: of the component; lower case, with - or _ between words.
-        answers: to further questions of the template (`template/copier.yml`).
+        kind: kind of its component, or "hook"; "gymnasium" for configuration files of that env.
+        name: name of the component; lower case, with - or _ between words.
+        answers: answers to further questions of the template (`template/copier.yml`).
     """
 
     kind: str
@@ -52,35 +52,37 @@ class New:
 
     @property
     def of_kind(self) -> str:
-        """The kind of the component: of files of configuration, that of the env they make."""
+        """Kind of the component; "env" for a package of configuration files for gymnasium."""
         return "env" if self.kind == "gymnasium" else self.kind
 
     @property
     def package(self) -> str:
-        """The name of its Python package, and of its component."""
+        """Name of the Python package and of its component."""
         return self.name.replace("-", "_")
 
 
 def owner_of(new: New) -> str:
-    """Say whose the name of a package is already; empty if it is free.
+    """Return what already has the name of a package; empty if the name is free.
 
-    A package of that name would hide the module of another from every program of the environment,
-    or take the place of an installed distribution, or of a component or recipe under its name.
+    A package with a taken name would hide another module from every program of the environment, or
+    replace an installed distribution, or a component or recipe of the same name.
     """
     name = new.package
     if keyword.iskeyword(name) or keyword.iskeyword(name.capitalize()):
         return "a keyword of Python"
     if name in sys.stdlib_module_names:
         return "a module of Python's standard library"
-    if name in BESIDE:
-        return "a folder beside the package in its project"
+    if name in PROJECT_FOLDERS:
+        return "a folder of the package's project"
     if normal(name) in folders() or is_ours(name):
         return "a distribution, installed here or one of rlcore's"
-    found = find_spec(name)
-    places = {Path(folder).parent for folder in folders().values()}
-    if found is not None and any(Path(found.origin or "").is_relative_to(one) for one in places):
-        return f"an installed module, {found.origin}"
-    registry, kind = load_plugins(), new.of_kind
+    module = find_spec(name)
+    libraries = {Path(folder).parent for folder in folders().values()}
+    origin = Path((module and module.origin) or "")
+    if module is not None and any(origin.is_relative_to(library) for library in libraries):
+        return f"an installed module, {module.origin}"
+    registry = load_plugins()
+    kind = new.of_kind
     if registry.manager.has_plugin(name):
         return "an installed plugin"
     if kind == "hook":
@@ -88,29 +90,30 @@ def owner_of(new: New) -> str:
     groups = (kind, EXPERIMENT) if kind in COMPONENT_GROUPS else ()
     for group in groups:
         if name in Catalog(registry).options(group):
-            return f"{group} {name!r}, which is there already"
-    taken = name in registry.names(cast(Kind, kind))
-    return f"{kind} {name!r}, which is there already" if taken else ""
+            return f"{group} {name!r}, which exists already"
+    is_registered = name in registry.names(cast(Kind, kind))
+    return f"{kind} {name!r}, which exists already" if is_registered else ""
 
 
 def write(new: New, folder: Path, *, again: bool = False) -> list[Path]:
     """Write the package.
 
     Args:
-        new: what to write.
-        folder: where; its parent is there.
-        again: over the files of an earlier template that are there.
+        new: the package.
+        folder: folder of the package; its parent must exist.
+        again: overwrite the files that an earlier version of the template wrote.
 
     Returns:
-        Its files.
+        the files of the package, sorted.
 
     Raises:
-        ConfigError: the name is not one or is another's, or the folder is there already (not there,
-            if `again`).
+        ConfigError: the name is invalid or taken, or the folder exists already; with `again`, the
+            folder was not written by this function.
     """
     if not _NAME.fullmatch(new.name):
         raise ConfigError(
-            f"a name is lower-case letters, digits and - or _ between them, got {new.name!r}",
+            "a name must be lower-case letters and digits, with - or _ between words, got "
+            f"{new.name!r}",
             hint=f"rlcore new {new.kind} my-{new.kind}",
         )
     if not again and (owner := owner_of(new)):
@@ -120,11 +123,11 @@ def write(new: New, folder: Path, *, again: bool = False) -> list[Path]:
         )
     if folder.exists() and not again:
         raise ConfigError(
-            f"{folder} is there already",
+            f"{folder} exists already",
             hint="give another name, or --again to write the template's files over its own",
         )
     if again and not (folder / ANSWERS).is_file():
-        raise ConfigError(f"{folder} has no {ANSWERS}: it was not made by rlcore new")
+        raise ConfigError(f"{folder} has no {ANSWERS}: it was not written by rlcore new")
     from copier import run_copy
 
     data = {

@@ -87,15 +87,15 @@ def chart(
     svg = Element("svg", {"viewBox": f"0 0 {width} {height}", "role": "img", "aria-label": label})
     unit = "" if x_label in ("update", "optimizer step") else f" {x_label}"
     for tick in ticks(y_lo, y_hi, height // 40):
-        put_line(svg, LEFT, y(tick), width - RIGHT, y(tick), "rule")
-        put_text(svg, LEFT - 6, y(tick) + 4, number(tick), "end")
+        add_line(svg, LEFT, y(tick), width - RIGHT, y(tick), "rule")
+        add_text(svg, LEFT - 6, y(tick) + 4, number(tick), "end")
     for tick in ticks(x_lo, x_hi, width // 80, whole=True):
-        put_text(svg, x(tick), height - BOTTOM + 18, number(tick), "middle")
-    put_text(svg, (LEFT + width - RIGHT) / 2, height - 4, x_label, "middle")
+        add_text(svg, x(tick), height - BOTTOM + 18, number(tick), "middle")
+    add_text(svg, (LEFT + width - RIGHT) / 2, height - 4, x_label, "middle")
     for line in sorted(series, key=lambda line: not line.joined):  # markers are drawn last
         draw = _draw_line if line.joined else _draw_markers
         draw(svg, line, x, y, unit)
-    return drawn(svg)
+    return to_markup(svg)
 
 
 def interval_bars(
@@ -109,14 +109,14 @@ def interval_bars(
     """
     scale = _scale(0.0, 1.0, 6, width - 6)
     svg = Element("svg", {"viewBox": f"0 0 {width} {height}", "class": "bars", "role": "img"})
-    put_line(svg, scale(0), height / 2, scale(1), height / 2, "rule")
+    add_line(svg, scale(0), height / 2, scale(1), height / 2, "rule")
     for i, (kind, point) in enumerate(rows):
         level = height * (i + 1) / (len(rows) + 1)
         group = SubElement(svg, "g", {"class": kind})
         if point.lo is not None and point.hi is not None:
-            put_line(group, scale(point.lo), level, scale(point.hi), level, "error")
-        _circle(group, scale(point.y), level, 3.5, "dot", _tooltip(kind, point, None))
-    return drawn(svg)
+            add_line(group, scale(point.lo), level, scale(point.hi), level, "error")
+        _add_circle(group, scale(point.y), level, 3.5, "dot", _tooltip(kind, point, None))
+    return to_markup(svg)
 
 
 def ticks(lo: float, hi: float, most: int, *, whole: bool = False) -> list[float]:
@@ -146,20 +146,22 @@ def number(value: float) -> str:
 
 def _draw_line(svg: Element, series: Series, x: Scale, y: Scale, unit: str) -> None:
     group = SubElement(svg, "g", {"class": f"c{series.colour % COLOURS}"})
-    for run in _runs(series.points):
-        banded = [(p.x, p.lo, p.hi) for p in run if p.lo is not None and p.hi is not None]
+    for stretch in _stretches(series.points):
+        banded = [(p.x, p.lo, p.hi) for p in stretch if p.lo is not None and p.hi is not None]
         if len(banded) > 1:
-            edge = [(at, hi) for at, _, hi in banded] + [(at, lo) for at, lo, _ in banded[::-1]]
-            SubElement(group, "polygon", {"class": "band", "points": _path(edge, x, y)})
-        if len(run) > 1:
-            path = _path([(p.x, p.y) for p in run], x, y)
+            upper_edge = [(x_value, hi) for x_value, _, hi in banded]
+            lower_edge = [(x_value, lo) for x_value, lo, _ in reversed(banded)]
+            outline = upper_edge + lower_edge
+            SubElement(group, "polygon", {"class": "band", "points": _path(outline, x, y)})
+        if len(stretch) > 1:
+            path = _path([(p.x, p.y) for p in stretch], x, y)
             SubElement(group, "polyline", {"class": "curve", "points": path})
-        if len(run) > 1 and len(series.points) > MOST_TOOLTIPS:
+        if len(stretch) > 1 and len(series.points) > MOST_TOOLTIPS:
             continue
-        kind = "point" if len(run) == 1 else "hover"
-        radius = 3 if len(run) == 1 else 7
-        for p in run:
-            _circle(group, x(p.x), y(p.y), radius, kind, _tooltip(series.name, p, unit))
+        kind = "point" if len(stretch) == 1 else "hover"
+        radius = 3 if len(stretch) == 1 else 7
+        for p in stretch:
+            _add_circle(group, x(p.x), y(p.y), radius, kind, _tooltip(series.name, p, unit))
 
 
 def _draw_markers(svg: Element, series: Series, x: Scale, y: Scale, unit: str) -> None:
@@ -168,11 +170,11 @@ def _draw_markers(svg: Element, series: Series, x: Scale, y: Scale, unit: str) -
         if not isfinite(p.y):
             continue
         if p.lo is not None and p.hi is not None:
-            put_line(group, x(p.x), y(p.lo), x(p.x), y(p.hi), "error")
-        _circle(group, x(p.x), y(p.y), 4.5, "dot", _tooltip(series.name, p, unit))
+            add_line(group, x(p.x), y(p.lo), x(p.x), y(p.hi), "error")
+        _add_circle(group, x(p.x), y(p.y), 4.5, "dot", _tooltip(series.name, p, unit))
 
 
-def _runs(points: Sequence[Point]) -> list[list[Point]]:
+def _stretches(points: Sequence[Point]) -> list[list[Point]]:
     """Split points into runs of consecutive points whose y is finite."""
     stretches = groupby(points, key=lambda point: isfinite(point.y))
     return [list(stretch) for finite, stretch in stretches if finite]
@@ -192,26 +194,26 @@ def _scale(lo: float, hi: float, start: float, end: float) -> Scale:
 
 
 def _padded(lo: float, hi: float) -> tuple[float, float]:
-    room = (hi - lo) * 0.06 or abs(hi) * 0.1 or 1.0
-    return (0.0 if 0 <= lo < 0.5 * hi else lo - room), hi + room
+    margin = (hi - lo) * 0.06 or abs(hi) * 0.1 or 1.0
+    return (0.0 if 0 <= lo < 0.5 * hi else lo - margin), hi + margin
 
 
 def _path(points: Sequence[tuple[float, float]], x: Scale, y: Scale) -> str:
     return " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b in points)
 
 
-def put_line(parent: Element, x1: float, y1: float, x2: float, y2: float, kind: str) -> None:
+def add_line(parent: Element, x1: float, y1: float, x2: float, y2: float, kind: str) -> None:
     """Add a line from (x1, y1) to (x2, y2); `kind` is its CSS class."""
     ends = {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
     SubElement(parent, "line", {"class": kind, **{k: f"{v:.1f}" for k, v in ends.items()}})
 
 
-def _circle(parent: Element, x: float, y: float, r: float, kind: str, title: str) -> None:
+def _add_circle(parent: Element, x: float, y: float, r: float, kind: str, title: str) -> None:
     place = {"class": kind, "cx": f"{x:.1f}", "cy": f"{y:.1f}", "r": f"{r:g}"}
     SubElement(SubElement(parent, "circle", place), "title").text = title
 
 
-def put_text(parent: Element, x: float, y: float, text: str, anchor: str) -> None:
+def add_text(parent: Element, x: float, y: float, text: str, anchor: str) -> None:
     """Add a text at (x, y).
 
     Args:
@@ -221,6 +223,6 @@ def put_text(parent: Element, x: float, y: float, text: str, anchor: str) -> Non
     SubElement(parent, "text", place).text = text
 
 
-def drawn(svg: Element) -> Markup:
+def to_markup(svg: Element) -> Markup:
     """Return an SVG element as markup."""
     return Markup(tostring(svg, encoding="unicode"))  # safe: ElementTree escapes all text

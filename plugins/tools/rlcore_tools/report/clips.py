@@ -36,7 +36,7 @@ class Clip:
     embedded: bool
 
 
-class Shelf:
+class ClipSelection:
     """Selects the clips of a page, and embeds those that fit into its size limit.
 
     A video that is larger than the rest of the limit is linked instead.
@@ -50,7 +50,7 @@ class Shelf:
     def __init__(self, record: RunRecord, base: Path, limit: int = EMBEDDED_BYTES) -> None:
         self._record = record
         self._base = base
-        self._left = limit
+        self._bytes_left = limit
 
     def examples(self) -> tuple[list[Clip], list[Clip]]:
         """Return clips of successes and of failures from the run's final evaluation.
@@ -63,11 +63,11 @@ class Shelf:
         if label is None or results is None:
             return [], []
         filmed = [result for result in results if self._record.clip(label, result)]
-        won = _spread(result for result in filmed if result.success)
-        lost = _spread(result for result in filmed if not result.success)
+        successes = _spread(result for result in filmed if result.success)
+        failures = _spread(result for result in filmed if not result.success)
         return (
-            [self._clip(result, label) for result in won[:MOST_OF_A_KIND]],
-            [self._clip(result, label) for result in lost[:MOST_OF_A_KIND]],
+            [self._clip(result, label) for result in successes[:MOST_OF_A_KIND]],
+            [self._clip(result, label) for result in failures[:MOST_OF_A_KIND]],
         )
 
     def changes(self) -> list[tuple[Clip, Clip]]:
@@ -97,9 +97,9 @@ class Shelf:
         path = self._record.clip(label, result)
         assert path is not None  # callers pass recorded episodes only
         size = path.stat().st_size
-        if size > self._left:
+        if size > self._bytes_left:
             return Clip(result, label, link(path, self._base), False)
-        self._left -= size
+        self._bytes_left -= size
         data = b64encode(path.read_bytes()).decode()
         return Clip(result, label, f"data:video/mp4;base64,{data}", True)
 

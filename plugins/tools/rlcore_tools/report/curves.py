@@ -113,7 +113,7 @@ def thinned(points: Sequence[Point]) -> list[Point]:
     """Reduce a curve to at most `MOST_POINTS` points.
 
     A group of neighbouring points becomes one point at their mean, with the lowest `lo` and the
-    highest `hi` of the group; without them if a point has none.
+    highest `hi` of the group; neither if a point lacks them.
     """
     size = -(-len(points) // MOST_POINTS)
     rest = iter(points)

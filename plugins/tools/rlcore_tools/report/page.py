@@ -18,7 +18,7 @@ from rlcore.runs.tables import failures, success_rows
 from rlcore.utils.text import format_duration, format_ranges, format_value
 from rlcore_tools.failures import commands, has_policy
 from rlcore_tools.report.benchmark import read_benchmarks
-from rlcore_tools.report.clips import Shelf, link
+from rlcore_tools.report.clips import ClipSelection, link
 from rlcore_tools.report.curves import Curve
 from rlcore_tools.report.figures import (
     Mean,
@@ -51,7 +51,7 @@ def run_page(record: RunRecord, base: Path) -> str:
         record: contents of the run folder.
         base: folder of the page; links are relative to it.
     """
-    shelf = Shelf(record, base)
+    clips = ClipSelection(record, base)
     changes = (
         None
         if record.recipe is None
@@ -76,14 +76,14 @@ def run_page(record: RunRecord, base: Path) -> str:
         infos=_infos(record),
         success=success_charts([Curve("training", [record])]),
         strip=task_strip(record),
-        failed=_failed(record),
+        failed=_failed_by_task(record),
         summary=record.summary or {},
         reached=list(((record.summary or {}).get("reached") or {}).items()),
         curves=metric_charts([Curve("this run", [record])]),
         others=other_metrics(record),
         imitation=imitation_chart(record),
-        examples=shelf.examples(),
-        changes=shelf.changes(),
+        examples=clips.examples(),
+        changes=clips.changes(),
         phases=_phases(record),
         recipe=" ".join(find(record.recipe or {}, "recipe.choices") or []),
         differing=changes,
@@ -257,7 +257,7 @@ def _files(record: RunRecord) -> list[Path]:
     return [path for path in texts if path.is_file()] + mosaics
 
 
-def _failed(record: RunRecord) -> list[tuple[str, str, list[str]]]:
+def _failed_by_task(record: RunRecord) -> list[tuple[str, str, list[str]]]:
     """Return (task, "FAILED of PLAYED", commands that record the failed episodes) by task.
 
     The task with the lowest success rate is first. The list is empty if the run has no policy that
@@ -270,8 +270,11 @@ def _failed(record: RunRecord) -> list[tuple[str, str, list[str]]]:
     by_task: dict[str, list[str]] = {}
     for result, command in zip(failed, commands(record.folder, failed), strict=True):
         by_task.setdefault(result.task, []).append(command)
-    played = Counter(result.task for result in after)
-    return [(task, f"{len(lines)} of {played[task]}", lines) for task, lines in by_task.items()]
+    episodes_by_task = Counter(result.task for result in after)
+    return [
+        (task, f"{len(lines)} of {episodes_by_task[task]}", lines)
+        for task, lines in by_task.items()
+    ]
 
 
 # -- comparisons --------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from xml.etree.ElementTree import Element, SubElement
 from markupsafe import Markup
 
 from rlcore.utils.text import format_value
-from rlcore_tools.report.chart import drawn, number, put_line, put_text, ticks
+from rlcore_tools.report.chart import add_line, add_text, number, ticks, to_markup
 
 # margins in units of the view box
 TOP = 34
@@ -73,11 +73,11 @@ def parallel(lines: Sequence[Line], names: Sequence[str], *, width: int, height:
         SubElement(curve, "title").text = line.title
     for i, (name, axis) in enumerate(zip(names, axes, strict=True)):
         at = SIDE + i * gap
-        put_line(svg, at, y(0), at, y(1), "axis")
-        put_text(svg, at, 16, _short(name), "middle")
+        add_line(svg, at, y(0), at, y(1), "axis")
+        add_text(svg, at, 16, _shortened(name), "middle")
         for part, mark in axis.marks:
-            put_text(svg, at - 5, y(part) + 4, _short(mark), "end")
-    return drawn(svg)
+            add_text(svg, at - 5, y(part) + 4, _shortened(mark), "end")
+    return to_markup(svg)
 
 
 def _axis(values: Sequence[Any]) -> _Axis:
@@ -87,32 +87,38 @@ def _axis(values: Sequence[Any]) -> _Axis:
     """
     numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
     if len(numbers) < len(values) or len(set(numbers)) == 1:
-        return _named([format_value(value) for value in values])
+        return _categorical_axis([format_value(value) for value in values])
     lo = min(numbers)
     hi = max(numbers)
-    powers = lo > 0 and hi / lo >= WIDE_RANGE
-    scale: Callable[[float], float] = log10 if powers else float
-    ends = scale(lo), scale(hi)
+    is_logarithmic = lo > 0 and hi / lo >= WIDE_RANGE
+    scale: Callable[[float], float] = log10 if is_logarithmic else float
+    bottom = scale(lo)
+    top = scale(hi)
     if len(set(numbers)) <= 6:
-        shown = sorted(set(numbers))
-    elif powers:
-        shown = [10.0**k for k in range(-30, 31) if lo <= 10.0**k <= hi] or [lo, hi]
+        marks = sorted(set(numbers))
+    elif is_logarithmic:
+        marks = [10.0**k for k in range(-30, 31) if lo <= 10.0**k <= hi] or [lo, hi]
     else:
-        shown = ticks(lo, hi, 5)
+        marks = ticks(lo, hi, 5)
 
     def place(value: Any) -> float:
-        return (scale(value) - ends[0]) / (ends[1] - ends[0])
+        return (scale(value) - bottom) / (top - bottom)
 
-    return _Axis(place, [(place(value), number(value)) for value in shown])
+    return _Axis(place, [(place(value), number(value)) for value in marks])
 
 
-def _named(names: Sequence[str]) -> _Axis:
+def _categorical_axis(names: Sequence[str]) -> _Axis:
     """Return a categorical axis, with the names sorted from top to bottom."""
     distinct = sorted(set(names))
-    room = max(1, len(distinct) - 1)
-    at = {name: 1 - i / room if len(distinct) > 1 else 0.5 for i, name in enumerate(distinct)}
-    return _Axis(lambda value: at[format_value(value)], [(part, name) for name, part in at.items()])
+    gaps = max(1, len(distinct) - 1)
+    positions = {
+        name: 1 - i / gaps if len(distinct) > 1 else 0.5 for i, name in enumerate(distinct)
+    }
+    return _Axis(
+        lambda value: positions[format_value(value)],
+        [(position, name) for name, position in positions.items()],
+    )
 
 
-def _short(text: str) -> str:
+def _shortened(text: str) -> str:
     return text if len(text) <= MOST_LETTERS else f"{text[: MOST_LETTERS - 1]}…"

@@ -27,11 +27,14 @@ CURVES = {
     "rollout/env_steps_per_second": "env steps per second",
 }
 """Metrics drawn as small charts, in this order, if a run logged them; `{metric: title}`."""
-APART = ("step", "time", "eval/", "sft/", "time/", *CURVES)
+LEFT_OUT = ("step", "time", "eval/", "sft/", "time/", *CURVES)
 """Prefixes of metric names that :func:`other_metrics` leaves out, as it does further names."""
 MOST_COLUMNS = 12  # evaluations in a strip; of more, every n-th one and the last are shown
 IMITATION = {"sft/train_loss": "training", "sft/val_loss": "validation"}
-WIDE, NARROW, SMALL = (960, 320), (400, 300), (400, 200)
+# (width, height) of charts, in units of the view box
+WIDE = (960, 320)
+NARROW = (400, 300)
+SMALL = (400, 200)
 
 
 def success_charts(
@@ -67,11 +70,15 @@ def success_chart(series: Sequence[Series], x_label: str = "update") -> dict[str
     """Draw success rates, on a y axis from 0 to 1, as `{"wide": chart, "narrow": chart}`."""
     return {
         kind: chart(
-            series, width=width, height=height, label=f"success rate by {x_label}",
-            x_label=x_label, y_range=(0.0, 1.0),
+            series,
+            width=width,
+            height=height,
+            label=f"success rate by {x_label}",
+            x_label=x_label,
+            y_range=(0.0, 1.0),
         )
         for kind, (width, height) in (("wide", WIDE), ("narrow", NARROW))
-    }  # fmt: skip
+    }
 
 
 def metric_charts(curves: Sequence[Curve]) -> list[tuple[str, str, Markup | str]]:
@@ -80,9 +87,9 @@ def metric_charts(curves: Sequence[Curve]) -> list[tuple[str, str, Markup | str]
     A metric that never changes has a text with its value in place of the chart.
     """
     return [
-        (what, metric, picture)
-        for metric, what in CURVES.items()
-        if (picture := _small(curves, metric, what)) is not None
+        (title, metric, picture)
+        for metric, title in CURVES.items()
+        if (picture := _small_chart(curves, metric, title)) is not None
     ]
 
 
@@ -92,14 +99,16 @@ def other_metrics(record: RunRecord) -> list[tuple[str, str, Markup | str]]:
     A metric that never changes has a text with its value in place of the chart.
     """
     names = dict.fromkeys(name for line in record.metrics for name in line)
-    left_out = {SUCCESS, *metric_names()}
-    shown = [name for name in names if not name.startswith(APART) and name not in left_out]
+    drawn_elsewhere = {SUCCESS, *metric_names()}
+    listed = [
+        name for name in names if not name.startswith(LEFT_OUT) and name not in drawn_elsewhere
+    ]
     curve = Curve("this run", [record])
-    pictures = [("", name, _small([curve], name, name)) for name in sorted(shown)]
+    pictures = [("", name, _small_chart([curve], name, name)) for name in sorted(listed)]
     return [(title, name, picture) for title, name, picture in pictures if picture is not None]
 
 
-def _small(curves: Sequence[Curve], metric: str, what: str) -> Markup | str | None:
+def _small_chart(curves: Sequence[Curve], metric: str, title: str) -> Markup | str | None:
     """Draw a small chart of a metric.
 
     Returns:
@@ -117,7 +126,7 @@ def _small(curves: Sequence[Curve], metric: str, what: str) -> Markup | str | No
         count = f"all {len(values)} updates" if len(values) > 1 else "one update"
         return f"{number(values[0])} in {count}"
     width, height = SMALL
-    return chart(series, width=width, height=height, label=what)
+    return chart(series, width=width, height=height, label=title)
 
 
 @dataclass(frozen=True)
@@ -142,14 +151,14 @@ def task_strip(record: RunRecord) -> Strip | None:
     if len(evaluations) < 3:
         return None
     every = -(-len(evaluations) // MOST_COLUMNS)
-    shown = evaluations[:-1:every] + evaluations[-1:]
+    selected = evaluations[:-1:every] + evaluations[-1:]
     rates = [
         {row.label: row.rate for row in success_rows(results) if row.kind == "task"}
-        for _, _, results in shown
+        for _, _, results in selected
     ]
     tasks = sorted({task for by_task in rates for task in by_task})
     return Strip(
-        [label.removeprefix("step_").lstrip("0") or label for label, _, _ in shown],
+        [label.removeprefix("step_").lstrip("0") or label for label, _, _ in selected],
         [(task, [by_task.get(task) for by_task in rates]) for task in tasks],
     )
 
@@ -168,8 +177,10 @@ def imitation_chart(record: RunRecord) -> Markup | None:
     return chart(series, width=width, height=height, label=label, x_label="optimizer step")
 
 
-def gain_bars(each: Gain) -> Markup | None:
+def gain_bars(gain: Gain) -> Markup | None:
     """Draw the success rates before and after training; None if both are missing."""
-    sides = [("before", each.before), ("after", each.after)]
-    rows = [(kind, Point(0, s.rate, s.lo, s.hi)) for kind, s in sides if s is not None]
+    sides = [("before", gain.before), ("after", gain.after)]
+    rows = [
+        (kind, Point(0, rate.rate, rate.lo, rate.hi)) for kind, rate in sides if rate is not None
+    ]
     return interval_bars(rows) if rows else None

@@ -1,4 +1,4 @@
-"""Compare the logged metrics of two runs, which must be equal if a run was repeated exactly."""
+"""Compare the logged metrics of two runs; they are equal if a run was reproduced exactly."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def first_difference(first: Sequence[Line], second: Sequence[Line]) -> str | Non
     Values must be exactly equal, except times and rates per second, which are ignored.
 
     Returns:
-        description of the first difference; None if there is none.
+        description of the first difference; None if the metrics are equal.
     """
-    for line, other in zip_longest(untimed(first), untimed(second)):
-        if line is None or other is None:
+    for line, other_line in zip_longest(untimed(first), untimed(second)):
+        if line is None or other_line is None:
             longer = "the second" if line is None else "the first"
-            return f"only {longer} goes on, with step {_number((line or other)['step'])}"
-        for name in {**line, **other}:
-            if name not in line or name not in other or line[name] != other[name]:
+            return f"only {longer} continues, with step {_number((line or other_line)['step'])}"
+        for name in {**line, **other_line}:
+            if name not in line or name not in other_line or line[name] != other_line[name]:
                 return (
                     f"at step {_number(line['step'])}, {name}: "
-                    f"{_number(line.get(name, 'none'))} and {_number(other.get(name, 'none'))}"
+                    f"{_number(line.get(name, 'none'))} and {_number(other_line.get(name, 'none'))}"
                 )
     return None
 

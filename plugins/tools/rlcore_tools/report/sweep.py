@@ -76,7 +76,8 @@ def _counts(rows: Sequence[Row], ranking: Ranking) -> str:
 
 
 def _setting_entry(setting: Ranked, number: int, study: Study | None) -> dict[str, Any]:
-    rows, rate = setting.setting.rows, setting.rate
+    rows = setting.setting.rows
+    rate = setting.rate
     bars = rate and interval_bars([("after", Point(0, rate.rate, rate.lo, rate.hi))])
     return {
         "setting": setting,
@@ -104,7 +105,8 @@ def _readable(setting: Ranked) -> list[RunRecord]:
     records = []
     for seed in setting.seeds:
         try:
-            _ = seed.row.record.metrics, seed.row.record.evaluations
+            _ = seed.row.record.metrics  # reading raises an error if the file is damaged
+            _ = seed.row.record.evaluations
         except UserError:
             continue
         records.append(seed.row.record)
@@ -136,10 +138,10 @@ def _coordinates(ranking: Ranking, keys: Sequence[str]) -> dict[str, Markup] | N
     short = _short_names(ranking)
     names = [*(short[key] for key in axes), "success"]
     narrow = min(len(axes), 3)  # the most important keys
-    few = [line._replace(values=line.values[-narrow - 1 :]) for line in lines]
+    narrow_lines = [line._replace(values=line.values[-narrow - 1 :]) for line in lines]
     return {
         "wide": parallel(lines, names, width=960, height=340),
-        "narrow": parallel(few, names[-narrow - 1 :], width=400, height=300),
+        "narrow": parallel(narrow_lines, names[-narrow - 1 :], width=400, height=300),
     }
 
 
@@ -150,7 +152,7 @@ def _short_names(ranking: Ranking) -> dict[str, str]:
 def _importance(study: Study | None, keys: Sequence[Part]) -> dict[str, Any]:
     """Return the importance of each key as `{"by": source, "shares": {key: share}}`.
 
-    The source is "optuna" if Optuna can evaluate the study; otherwise it is "" and shares are
+    The source is "optuna" if Optuna can evaluate the study; else it is "" and shares are
     those of :mod:`rlcore_tools.runs.importance`.
     """
     shares = study.importance() if study else None

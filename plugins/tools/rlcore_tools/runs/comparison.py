@@ -66,7 +66,7 @@ def lines_of(comparison: Values) -> list[str]:
         f"A  {runs[0]['folder']}",
         f"B  {runs[1]['folder']}",
         "",
-        *_table("configuration", comparison["config"], "equal, names and folders aside"),
+        *_table("configuration", comparison["config"], "equal, except names and folders"),
         *_table("versions", comparison["versions"], "equal"),
         *_table("results", measured, ""),
         f"after, B - A: {paired}",
@@ -87,14 +87,14 @@ def _cell(value: Any) -> str:
 
 
 def _paired(first: RunRecord, other: RunRecord) -> tuple[Values | None, str]:
-    """Return the paired difference of the final success rates, or why there is none."""
-    sides = first.after, other.after
-    if sides[0] is None or sides[1] is None:
-        return None, f"{'A' if sides[0] is None else 'B'} was not evaluated at its end"
-    if not comparable(*sides):
+    """Return the paired difference of the final success rates, or why they can't be paired."""
+    evaluations = first.after, other.after
+    if evaluations[0] is None or evaluations[1] is None:
+        return None, f"{'A' if evaluations[0] is None else 'B'} was not evaluated at its end"
+    if not comparable(*evaluations):
         rules = protocol_difference(first.protocol, other.protocol) or "unknown rules"
-        return None, f"they were evaluated under other protocols: {rules}"
+        return None, f"they were evaluated under different protocols: {rules}"
     try:
-        return paired_difference(*map(success_by_start, sides))._asdict(), ""
+        return paired_difference(*map(success_by_start, evaluations))._asdict(), ""
     except ValueError as error:
         return None, str(error)

@@ -15,7 +15,7 @@ from rlcore_tools.runs.row import Row
 from rlcore_tools.runs.table import difference, note, progress, rate
 
 VERSIONS = ("rlcore", "torch")
-MOST = 20  # changes from the recipe that are shown
+MOST_CHANGES = 20  # changes from the recipe that are shown
 
 
 def values_of(folder: Path) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def _checkpoints(folder: Path) -> list[str]:
 
 
 def _changes(row: Row) -> list[str]:
-    """Return lines with the values that differ from the recipe, `MOST` at most."""
+    """Return lines with the values that differ from the recipe, `MOST_CHANGES` at most."""
     try:
         recipe = row.record.recipe
     except UserError as error:
@@ -74,12 +74,12 @@ def _changes(row: Row) -> list[str]:
         f"  {key.path}: {format_value(key.values[0])} -> {format_value(key.values[1])}"
         for key in differences(recipe, row.config, ignore=("recipe",))
     ]
-    more = [f"  and {len(lines) - MOST} more"] if len(lines) > MOST else []
-    return [*(["changed from its recipe:"] if lines else []), *lines[:MOST], *more]
+    more = [f"  and {len(lines) - MOST_CHANGES} more"] if len(lines) > MOST_CHANGES else []
+    return [*(["changed from its recipe:"] if lines else []), *lines[:MOST_CHANGES], *more]
 
 
 def _next_command(row: Row) -> list[str]:
     folder = shlex.quote(str(row.folder))
     if row.state in ("interrupted", "failed"):
-        return [f"go on with it: rlcore resume {folder}"]
+        return [f"resume it: rlcore resume {folder}"]
     return [f"its report: rlcore report {folder}"] if row.state == "finished" else []

@@ -41,13 +41,13 @@ def doubts_of(
         folder: the run folder.
         config, manifest, summary, metrics, evaluations: contents of the run's files; evaluations
             by label.
-        final_label: label of the run's final evaluation; None if there is none.
+        final_label: label of the run's final evaluation; None before it.
 
     Raises:
         CheckpointError: a file that is read here is damaged.
     """
-    doubts = [*_since_checkpoint(folder), *_of_another_seed(config, manifest, summary)]
-    doubts += _of_other_rates(summary or {}, evaluations, final_label)
+    doubts = [*_changed_since_checkpoint(folder), *_seed_mismatches(config, manifest, summary)]
+    doubts += _rate_mismatches(summary or {}, evaluations, final_label)
     for name in HISTORIES:
         path = folder.path / f"{name}.json"
         if path.is_file() and (fault := unlike_log(read_json(path), metrics, name)):
@@ -55,7 +55,7 @@ def doubts_of(
     return doubts
 
 
-def _since_checkpoint(folder: RunFolder) -> Iterator[str]:
+def _changed_since_checkpoint(folder: RunFolder) -> Iterator[str]:
     """Yield a sentence for each file that the latest checkpoint depends on and that changed."""
     latest = read_history(folder.checkpoints).latest
     path = folder.checkpoints / (latest or "") / STATE
@@ -67,7 +67,7 @@ def _since_checkpoint(folder: RunFolder) -> Iterator[str]:
             yield f"{name} {fault}: it is not the one that {latest} was written with"
 
 
-def _of_another_seed(config: Values, manifest: Values, summary: Values | None) -> Iterator[str]:
+def _seed_mismatches(config: Values, manifest: Values, summary: Values | None) -> Iterator[str]:
     seed = find(config, "runner.seed")
     seeds = {"manifest.json": find(manifest, "seeds.root"), "summary.json": find(summary, "seed")}
     for name, other_seed in seeds.items():
@@ -75,7 +75,7 @@ def _of_another_seed(config: Values, manifest: Values, summary: Values | None) -
             yield f"{name} is of a run with seed {other_seed}, config.yaml has seed {seed}"
 
 
-def _of_other_rates(
+def _rate_mismatches(
     summary: Values, evaluations: Evaluations, final_label: str | None
 ) -> Iterator[str]:
     for label, name in {**SIDES, **({final_label: "success_after"} if final_label else {})}.items():

@@ -15,7 +15,7 @@ from rlcore.runs.folder import RunFolder
 from rlcore_tools.runs.record import RunRecord, Values
 from rlcore_tools.runs.row import Row, read_row
 
-OF_A_RUN = {"config.yaml", "manifest.json", "metrics.jsonl", "summary.json"}
+RUN_FILES = {"config.yaml", "manifest.json", "metrics.jsonl", "summary.json"}
 """Names of files; a folder that has one of them is a run, even if others are missing."""
 JOBS = ".jobs"
 """Folder of a sweep with a JSON file per job: `{"folder", "label", "state", "error", ...}`."""
@@ -42,7 +42,7 @@ def runs_below(folder: str | Path) -> list[Row]:
             f"there is no folder {str(root)[:200]}: {error_reason(error)}"
         ) from None
     root = root.absolute()
-    return sorted(_rows(root, root, None, 0), key=lambda row: in_order(row.name))
+    return sorted(_rows(root, root, None, 0), key=lambda row: natural_order(row.name))
 
 
 def row_of(folder: Path) -> Row:
@@ -53,10 +53,10 @@ def row_of(folder: Path) -> Row:
     row = read_row(folder, folder.name)
     if row.state == "finished":
         return row
-    return read_row(folder, folder.name, _jobs(folder.parent).get(folder.name))
+    return read_row(folder, folder.name, _job_notes(folder.parent).get(folder.name))
 
 
-def in_order(name: str) -> list[tuple[int, str]]:
+def natural_order(name: str) -> list[tuple[int, str]]:
     """Return a sort key for names that compares numbers by value: `run-2` before `run-10`."""
     parts = re.findall(r"\d+|\D+", name)
     return [(int(part[:300]), "") if part.isdecimal() else (-1, part) for part in parts]
@@ -67,20 +67,20 @@ def _rows(folder: Path, root: Path, job: Values | None, depth: int) -> Iterator[
     try:
         with os.scandir(folder) as entries:
             names = {entry.name: entry for entry in entries}
-        if not OF_A_RUN.isdisjoint(names):
+        if not RUN_FILES.isdisjoint(names):
             yield read_row(folder, name, job)
             return
-        jobs = _jobs(folder) if JOBS in names else {}
-        below = [entry for entry in names.values() if _is_searched(entry)]
+        jobs = _job_notes(folder) if JOBS in names else {}
+        searched = [entry for entry in names.values() if _is_searched(entry)]
     except OSError as error:
         yield Row(RunRecord(RunFolder(folder)), name, "unreadable", error_reason(error))
         return
-    for entry in below if depth < DEEPEST else ():
+    for entry in searched if depth < DEEPEST else ():
         yield from _rows(folder / entry.name, root, jobs.pop(entry.name, None), depth + 1)
-    for lost, note in jobs.items():  # the job failed before it had a folder
+    for missing, note in jobs.items():  # the job failed before it had a folder
         if note.get("state") == "failed":
-            record = RunRecord(RunFolder(folder / lost))
-            yield Row(record, f"{name}/{lost}", "failed", str(note.get("error") or ""))
+            record = RunRecord(RunFolder(folder / missing))
+            yield Row(record, f"{name}/{missing}", "failed", str(note.get("error") or ""))
 
 
 def _is_searched(entry: os.DirEntry[str]) -> bool:
@@ -92,7 +92,7 @@ def _is_searched(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _jobs(sweep: Path) -> dict[str, Values]:
+def _job_notes(sweep: Path) -> dict[str, Values]:
     """Return the notes of a sweep on its jobs, by the name of the run's folder."""
     notes: dict[str, Values] = {}
     for file in (sweep / JOBS).glob("[0-9]*.json"):

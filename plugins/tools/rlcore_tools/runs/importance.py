@@ -68,8 +68,8 @@ def _part(points: Sequence[tuple[Any, float]], key: str) -> Part:
     if 1 < len(groups) < len(rates):
         explained = between / total if total > 0 else 0.0
         share = max(0.0, 1 - (1 - explained) * (len(rates) - 1) / (len(rates) - len(groups)))
-    shown = tuple((name, fmean(group), len(group)) for name, group in groups.items())
-    return Part(key, share, shown)
+    group_means = tuple((name, fmean(group), len(group)) for name, group in groups.items())
+    return Part(key, share, group_means)
 
 
 def _rank(value: Any) -> tuple[int, Any]:

@@ -1,6 +1,7 @@
-"""Rank settings by their mean success, and mark those that can't be told apart from the best.
+"""Rank settings by their mean success, and mark those not significantly worse than the best.
 
-A setting that can't be told apart from the best one is undecided. It may still be worse.
+A setting is undecided if the interval of its difference to the best one contains 0. It may still
+be worse.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Ranked:
         setting: the setting, with all its runs.
         seeds: runs that are compared: finished, evaluated on the starts and under the protocol of
             most runs, and only the latest run of each seed.
-        rate: mean success over `seeds`; None if there are none.
+        rate: mean success over `seeds`; None without seeds.
         behind: success of the best setting minus that of this one, paired by start, with an
             interval of 95% confidence for all comparisons together (Bonferroni); None for the best
             setting and those without a rate.
@@ -108,7 +109,7 @@ class Ranking:
 
     @property
     def tied(self) -> list[Ranked]:
-        """Settings that can't be told apart from the best one, which is not included."""
+        """Settings that are not significantly worse than the best one, which is not included."""
         return [setting for setting in self.settings if setting.verdict == UNDECIDED]
 
 
@@ -123,23 +124,25 @@ def ranked(rows: Sequence[Row]) -> Ranking:
     compared = []
     for row in rows:
         # a damaged configuration would differ from the others in all keys of a missing section
-        whole = all(isinstance(row.config.get(section), Mapping) for section in SECTIONS)
-        reason = exclusion_reason(row.folder) or ("" if whole else "its config.yaml is damaged")
+        is_complete = all(isinstance(row.config.get(section), Mapping) for section in SECTIONS)
+        reason = exclusion_reason(row.folder) or (
+            "" if is_complete else "its config.yaml is damaged"
+        )
         if not reason:
             compared.append(row)
-        elif whole or row.state == "finished":
+        elif is_complete or row.state == "finished":
             left_out[row.name] = reason
     settings = grouped(compared)
-    evaluated = [_evaluated(setting, left_out) for setting in settings]
-    kinds = Counter(seed.comparable_with for seeds in evaluated for seed in seeds)
-    if not kinds:
+    evaluated = [_evaluated_seeds(setting, left_out) for setting in settings]
+    frequencies = Counter(seed.comparable_with for seeds in evaluated for seed in seeds)
+    if not frequencies:
         return Ranking(tuple(map(Ranked, settings)), left_out)
-    common = kinds.most_common(1)[0][0]
+    common = frequencies.most_common(1)[0][0]
     reference = next(s for seeds in evaluated for s in seeds if s.comparable_with == common)
     measured = []
     others = []
     for setting, seeds in zip(settings, evaluated, strict=True):
-        counted = _counted(seeds, reference, left_out)
+        counted = _comparable_seeds(seeds, reference, left_out)
         if counted:
             over = Seeds([seed.outcomes for seed in counted])
             measured.append((setting, counted, over, rate_over_seeds(over)))
@@ -160,7 +163,7 @@ def ranked(rows: Sequence[Row]) -> Ranking:
     return Ranking((*compared_settings, *others), left_out)
 
 
-def _evaluated(setting: Setting, left_out: dict[str, str]) -> list[Seed]:
+def _evaluated_seeds(setting: Setting, left_out: dict[str, str]) -> list[Seed]:
     """Return the finished runs of a setting that have a final evaluation, by start time.
 
     Args:
@@ -183,7 +186,9 @@ def _evaluated(setting: Setting, left_out: dict[str, str]) -> list[Seed]:
     return seeds
 
 
-def _counted(seeds: Sequence[Seed], reference: Seed, left_out: dict[str, str]) -> tuple[Seed, ...]:
+def _comparable_seeds(
+    seeds: Sequence[Seed], reference: Seed, left_out: dict[str, str]
+) -> tuple[Seed, ...]:
     """Return the runs that are compared: as the reference, and the latest of each seed.
 
     Args:

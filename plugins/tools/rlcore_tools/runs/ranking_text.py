@@ -40,22 +40,24 @@ def lines_of(ranking: Ranking, folder: Path) -> list[str]:
     Args:
         folder: the folder that was searched for runs.
     """
-    left_out = [f"left out: {one_line(name)}: {why}" for name, why in ranking.left_out.items()]
+    left_out = [
+        f"left out: {one_line(name)}: {reason}" for name, reason in ranking.left_out.items()
+    ]
     if len(left_out) > FEW:
         left_out[FEW:] = [f"and {len(left_out) - FEW} more"]
     if not ranking.measured:
         return [f"no run below {folder} is finished and evaluated", *left_out]
-    shown = ranking.measured[: max(SHOWN, 1 + len(ranking.tied))]
+    listed = ranking.measured[: max(SHOWN, 1 + len(ranking.tied))]
     columns = {
-        "setting": [one_line(ranked.label) or "(all alike)" for ranked in shown],
-        "seeds": [str(len(ranked.seeds)) for ranked in shown],
-        "success": [rate(ranked.rate and ranked.rate._asdict()) for ranked in shown],
-        "best - it": [difference(ranked.behind and ranked.behind._asdict()) for ranked in shown],
-        "": [ranked.verdict for ranked in shown],
+        "setting": [one_line(ranked.label) or "(only setting)" for ranked in listed],
+        "seeds": [str(len(ranked.seeds)) for ranked in listed],
+        "success": [rate(ranked.rate and ranked.rate._asdict()) for ranked in listed],
+        "best - it": [difference(ranked.behind and ranked.behind._asdict()) for ranked in listed],
+        "": [ranked.verdict for ranked in listed],
     }
     lines = aligned(columns).splitlines()
-    if len(ranking.settings) > len(shown):
-        lines.append(f"and {len(ranking.settings) - len(shown)} more settings")
+    if len(ranking.settings) > len(listed):
+        lines.append(f"and {len(ranking.settings) - len(listed)} more settings")
     next_command = f"look at them: rlcore report {shlex.quote(str(folder))}"
     return [*lines, "", *sentences(ranking), *left_out, next_command]
 
@@ -75,18 +77,21 @@ def sentences(ranking: Ranking) -> list[str]:
         others = "; ".join(ranked.label for ranked in tied[:FEW])
         more = f" and {len(tied) - FEW} more" if len(tied) > FEW else ""
         result.append(
-            f"{best} It can't be told apart from {others}{more}: play further seeds of the first "
-            "few."
+            f"{best} It is not significantly better than {others}{more}: run further seeds of "
+            "these settings."
             if tied
-            else f"{best} It is better than all."
+            else f"{best} It is significantly better than all others."
         )
         if "validation" not in starts:
             result.append(
-                f"{len(measured)} settings were compared on {starts}: the success of the best of "
-                "them is too high by chance. Play it on other starts before you report it."
+                f"{len(measured)} settings were compared on {starts}: the success rate of "
+                "the best one is biased upwards by this choice. Evaluate it on other starts before "
+                "you report it."
             )
     if all(len(ranked.seeds) == 1 for ranked in measured):
-        result.append("One seed a setting: the intervals say nothing about other seeds.")
+        result.append(
+            "One seed per setting: the intervals do not include the variation between seeds."
+        )
     return result
 
 

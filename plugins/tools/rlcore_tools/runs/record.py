@@ -83,7 +83,7 @@ class RunRecord:
 
     @property
     def final_label(self) -> str | None:
-        """Label of the final evaluation; None if there is none."""
+        """Label of the final evaluation; None before it."""
         table = last_evaluation(self.folder.evaluations)
         return table and table.stem
 
@@ -181,7 +181,7 @@ class RunRecord:
         return sorted(values.items())
 
     def clip(self, label: str, result: EpisodeResult) -> Path | None:
-        """Return the video of an episode; None if there is none or it is a link out of the folder.
+        """Return the video of an episode; None if it is missing or a link out of the folder.
 
         Args:
             label: label of the evaluation.

@@ -258,16 +258,18 @@ def _state(record: RunRecord, holder: LockHolder | None, job: Values) -> tuple[S
     """Return the state of a run that is running or has no summary, and the reason for it."""
     folder = record.folder
     if holder is not None and holder.is_alive():
-        return "running", "" if holder.is_local else f"on {holder.host}, as far as can be seen"
+        host = "" if holder.is_local else f"on {holder.host}, which can't be checked from here"
+        return "running", host
     if holder is not None:
-        return "interrupted", f"process {holder.process}, there since {holder.since}, was killed"
-    endings = sorted(folder.path.glob("attempts/*/ended.json"))  # why each attempt ended early
-    ended = read_mapping(endings[-1]) if endings else {}
-    for note in (ended, {**job, "reason": job.get("error")}):
+        return "interrupted", f"process {holder.process}, running since {holder.since}, was killed"
+    # an attempt that ends early writes the reason
+    end_files = sorted(folder.path.glob("attempts/*/ended.json"))
+    end_note = read_mapping(end_files[-1]) if end_files else {}
+    for note in (end_note, {**job, "reason": job.get("error")}):
         if note.get("state") in ("failed", "interrupted"):
             return note["state"], str(note.get("reason") or "")
     if folder.demonstrations.is_dir() and not record.metrics:
         return "finished", ""  # `rlcore collect` writes no summary
     if not folder.manifest.is_file():
-        return "failed", "it ended before its workers were up"
+        return "failed", "it ended before its workers started"
     return "interrupted", "it ended without a summary"

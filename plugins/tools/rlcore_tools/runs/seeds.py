@@ -186,16 +186,16 @@ def student(confidence: float, freedom: float) -> float:
     return sqrt(n * y)
 
 
-def _rate(of: Spread, confidence: float) -> SuccessRate:
-    p = of.mean
-    if not 0 < p < 1 or not of.variance:  # no variation to estimate from: starts count once
-        count = float(len(of.by_start))
+def _rate(spread: Spread, confidence: float) -> SuccessRate:
+    p = spread.mean
+    if not 0 < p < 1 or not spread.variance:  # no variation to estimate from: starts count once
+        count = float(len(spread.by_start))
     else:
-        count = min(p * (1 - p) / of.variance, of.episodes)
-        t = min(student(confidence, of.freedom), WIDEST)
+        count = min(p * (1 - p) / spread.variance, spread.episodes)
+        t = min(student(confidence, spread.freedom), WIDEST)
         confidence = 2 * _NORMAL.cdf(t) - 1
     _, lo, hi = wilson(min(p * count, count), count, confidence)
-    return SuccessRate(p, of.episodes, lo, hi)
+    return SuccessRate(p, spread.episodes, lo, hi)
 
 
 def _correlation(a: Spread, b: Spread) -> float:

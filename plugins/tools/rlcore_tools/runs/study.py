@@ -38,7 +38,7 @@ class Study:
 
     @classmethod
     def of(cls, sweep: Path) -> Study | None:
-        """Read the study of a sweep; None if the sweep has none, or it can't be read."""
+        """Read the study of a sweep; None if it is missing or can't be read."""
         with contextlib.suppress(CheckpointError):
             return cls(sweep, read_mapping(sweep / TRIALS))
         return None
@@ -117,7 +117,7 @@ class Study:
 def exclusion_reason(folder: Path) -> str:
     """Return why a run of a study must not be compared with others; empty if it may be."""
     if folder.parent.name.startswith(HELD_OUT) and _study(folder.parent.parent):
-        return "an evaluation of what the study has chosen"
+        return "an evaluation of the setting that the study chose"
     study = _study(folder.parent)
     for trial in study.trials if study else ():
         for run in _mappings(trial.get("runs")):

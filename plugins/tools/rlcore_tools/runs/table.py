@@ -36,9 +36,11 @@ def table_of(rows: Sequence[Row], keys: Sequence[str] = ()) -> str:
         "commit": lambda row: row.commit,
         "": note,
     }
-    cells = {name: [one_line(of(row)) for row in rows] for name, of in columns.items()}
-    shown = {name: texts for name, texts in cells.items() if any(texts)}
-    return f"{aligned(shown)}{counts(rows)}\n"
+    cells = {
+        name: [one_line(format_cell(row)) for row in rows] for name, format_cell in columns.items()
+    }
+    filled = {name: texts for name, texts in cells.items() if any(texts)}
+    return f"{aligned(filled)}{counts(rows)}\n"
 
 
 def counts(rows: Sequence[Row]) -> str:
