@@ -117,7 +117,7 @@ def _microwave() -> Thing:
 
 
 def _wine_rack() -> Thing:
-    """Return a wine rack: two leaning boards on a stand; a bottle lies at the upper ledge."""
+    """Return a wine rack: two leaning boards on a stand, with an upper ledge for a bottle."""
     light = (0.75, 0.58, 0.36)
     lean = 0.5458
     across = -1.0594

@@ -22,7 +22,7 @@ class Room:
     """A scene without its objects.
 
     Attributes:
-        floor_body: whether the floor is a body of its own, on which LIBERO marks regions.
+        floor_body: whether the floor is a separate body, on which LIBERO marks regions.
         workspace: fixed body on which LIBERO marks regions; None: the scene has no such body.
         table: whether the scene has a table, which LIBERO sizes and places: :data:`TABLE_PARTS`.
         behind: furniture in the background.

@@ -166,7 +166,7 @@ def bowl(
         wall: thickness of the ring, and half the thickness of the disc.
         foot: for a round bowl, radius of a smaller disc instead of the first one, and height of a
             flatter, thicker ring from that disc to `bottom`. With its steep wall alone, a bowl
-            would jam in the vessel on which it stands.
+            would jam in the vessel below it.
     """
     x, y, z = at
     if foot is None:

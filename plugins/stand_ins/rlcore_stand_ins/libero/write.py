@@ -87,7 +87,7 @@ def _body(body: Body) -> ET.Element:
     element.extend(_site(region) for region in body.regions)
     for part in body.parts:
         element.append(_geom(part, SEEN))
-        element.extend(_geom(piece, {**SOLID, "group": "0"}) for piece in _touching(part))
+        element.extend(_geom(piece, {**SOLID, "group": "0"}) for piece in _collision_boxes(part))
     element.extend(_body(inner) for inner in body.bodies)
     return element
 
@@ -105,7 +105,7 @@ def _site(region: Region) -> ET.Element:
     )
 
 
-def _touching(part: Part) -> list[Part]:
+def _collision_boxes(part: Part) -> list[Part]:
     """Return the boxes that represent a part in collisions."""
     if part.shape == "box":
         return [part]
@@ -117,11 +117,11 @@ def _touching(part: Part) -> list[Part]:
     ]
 
 
-def _geom(part: Part, more: dict[str, str]) -> ET.Element:
+def _geom(part: Part, attributes: dict[str, str]) -> ET.Element:
     return ET.Element(
         "geom",
         {
-            **more,
+            **attributes,
             "type": part.shape,
             "size": _text(part.size),
             "pos": _text(part.at),
@@ -136,23 +136,42 @@ def _room(room: Room, floor: str, wall: str) -> ET.Element:
     asset = ET.SubElement(root, "asset")
     world = ET.SubElement(root, "worldbody")
     ET.SubElement(
-        asset, "texture", type="skybox", builtin="gradient", width="256", height="256",
-        rgb1=".9 .9 1", rgb2=".2 .3 .4",
-    )  # fmt: skip
+        asset,
+        "texture",
+        type="skybox",
+        builtin="gradient",
+        width="256",
+        height="256",
+        rgb1=".9 .9 1",
+        rgb2=".2 .3 .4",
+    )
     for texture, material, file in (
         ("texplane", "floorplane", floor),
         ("tex-wall", "walls_mat", wall),
     ):
         ET.SubElement(asset, "texture", name=texture, type="2d", file=f"../textures/{file}.png")
         ET.SubElement(
-            asset, "material", name=material, texture=texture, texrepeat="3 3", texuniform="true",
-            reflectance="0", shininess="0", specular="0",
-        )  # fmt: skip
+            asset,
+            "material",
+            name=material,
+            texture=texture,
+            texrepeat="3 3",
+            texuniform="true",
+            reflectance="0",
+            shininess="0",
+            specular="0",
+        )
     ground = ET.SubElement(world, "body", name="floor") if room.floor_body else world
     ET.SubElement(
-        ground, "geom", name="floor", type="plane", size="3 3 .125", condim="3", group="1",
+        ground,
+        "geom",
+        name="floor",
+        type="plane",
+        size="3 3 .125",
+        condim="3",
+        group="1",
         material="floorplane",
-    )  # fmt: skip
+    )
     for side, size, at in (
         ("rear", (0.01, 3.0, 1.5), (-2.0, 0.0, 1.5)),
         ("left", (2.5, 0.01, 1.5), (0.5, 3.0, 1.5)),
@@ -160,9 +179,15 @@ def _room(room: Room, floor: str, wall: str) -> ET.Element:
         ("front", (0.01, 3.0, 1.5), (3.0, 0.0, 1.5)),
     ):
         ET.SubElement(
-            world, "geom", SEEN, name=f"wall_{side}_visual", type="box", size=_text(size),
-            pos=_text(at), material="walls_mat",
-        )  # fmt: skip
+            world,
+            "geom",
+            SEEN,
+            name=f"wall_{side}_visual",
+            type="box",
+            size=_text(size),
+            pos=_text(at),
+            material="walls_mat",
+        )
     world.extend(_geom(part, SEEN) for part in room.behind)
     if room.workspace is not None:
         world.append(_body(room.workspace))
@@ -170,9 +195,16 @@ def _room(room: Room, floor: str, wall: str) -> ET.Element:
         world.append(_table())
     for number, at in enumerate(((1.0, 1.0, 4.0), (-3.0, -3.0, 4.0)), start=1):
         ET.SubElement(
-            world, "light", name=f"light{number}", pos=_text(at), dir="0 -.15 -1",
-            diffuse=".8 .8 .8", specular=".3 .3 .3", directional="false", castshadow="false",
-        )  # fmt: skip
+            world,
+            "light",
+            name=f"light{number}",
+            pos=_text(at),
+            dir="0 -.15 -1",
+            diffuse=".8 .8 .8",
+            specular=".3 .3 .3",
+            directional="false",
+            castshadow="false",
+        )
     for camera in ("frontview", "birdview", "agentview", "sideview"):  # LIBERO sets their poses
         ET.SubElement(world, "camera", name=camera, mode="fixed", pos="1 0 1.5")
     return root
@@ -182,13 +214,17 @@ def _table() -> ET.Element:
     """Return a table, which LIBERO sizes and places."""
     table = ET.Element("body", name="table")
     for name in TABLE_PARTS:
-        leg = "leg" in name
-        more = {"group": "0"} if name == "table_collision" else SEEN
+        is_leg = "leg" in name
+        attributes = {"group": "0"} if name == "table_collision" else SEEN
         ET.SubElement(
-            table, "geom", more, name=name, type="cylinder" if leg else "box",
-            size="0.05 0.1" if leg else "0.4 0.4 0.4",
-            rgba="0.4 0.3 0.2 1" if leg else "0.62 0.44 0.28 1",
-        )  # fmt: skip
+            table,
+            "geom",
+            attributes,
+            name=name,
+            type="cylinder" if is_leg else "box",
+            size="0.05 0.1" if is_leg else "0.4 0.4 0.4",
+            rgba="0.4 0.3 0.2 1" if is_leg else "0.62 0.44 0.28 1",
+        )
     ET.SubElement(table, "site", name="table_top", size="0.001 0.001 0.001", rgba="0 0 0 0")
     return table
 
@@ -210,8 +246,13 @@ def _quaternion(turn: Vector, spin: float = 0.0) -> str:
     """Return the quaternion of a spin about z and then rotations about x, y, z; real part first."""
     quaternion = np.array([cos(spin / 2), 0.0, 0.0, sin(spin / 2)])
     for axis, angle in enumerate(turn):
-        w, *v = quaternion
-        c = cos(angle / 2)
-        u = sin(angle / 2) * np.eye(3)[axis]
-        quaternion = np.array([c * w - u @ v, *(c * np.array(v) + w * u + np.cross(u, v))])
+        real, *imaginary = quaternion
+        cosine = cos(angle / 2)
+        axis_part = sin(angle / 2) * np.eye(3)[axis]
+        quaternion = np.array(
+            [
+                cosine * real - axis_part @ imaginary,
+                *(cosine * np.array(imaginary) + real * axis_part + np.cross(axis_part, imaginary)),
+            ]
+        )
     return _text(quaternion)

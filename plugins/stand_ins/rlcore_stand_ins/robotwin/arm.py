@@ -2,7 +2,7 @@
 
 An arm's base looks along its x-axis. With all joints at zero the arm is stretched out along it; the
 gripper's frame, `hand`, has x along the fingers, y across them, and its origin between their tips.
-Knows nothing of SAPIEN: it writes URDF and SRDF.
+This module writes URDF and SRDF, and does not import SAPIEN.
 """
 
 from __future__ import annotations
@@ -16,17 +16,23 @@ import numpy as np
 BASES = ((-0.3, -0.42, 0.74), (0.3, -0.42, 0.74))
 YAW = np.pi / 2  # of both bases: they look along the world's y-axis
 
-SHOULDER, UPPER, FORE, HAND = 0.16, 0.4, 0.4, 0.17  # lengths of the links, m
-OPENING = 0.045  # way of a finger from closed to open, m
+# lengths of the links, m
+SHOULDER = 0.16
+UPPER = 0.4
+FORE = 0.4
+HAND = 0.17
+OPENING = 0.045  # travel of a finger from closed to open, m
 LIMITS = np.array(
     [(-2.6, 2.6), (-2.8, 0.6), (-0.2, 2.9), (-2.0, 2.0), (-2.0, 2.0), (-3.1, 3.1)]
 )  # of the six joints, rad
 HOME = np.array([0.0, -1.9, 2.35, 0.0, 1.12, 0.0])  # bent, gripper down, 0.2 m over the table
 JOINTS = tuple(f"joint{number}" for number in range(1, 7))
 FINGERS = ("finger_left", "finger_right")
-SPEED = ACCELERATION = 1.0  # limits of each joint, rad/s and rad/s^2, as mplib's defaults
+# limits of each joint, as in mplib
+SPEED = 1.0  # rad/s
+ACCELERATION = 1.0  # rad/s^2
 
-HAIR = 3e-4  # m
+PROTRUSION = 3e-4  # of shaded faces, m
 Vector = tuple[float, ...]
 GREY = (0.75, 0.77, 0.8)
 DARK = (0.22, 0.22, 0.25)
@@ -34,12 +40,15 @@ DARK = (0.22, 0.22, 0.25)
 
 @dataclass(frozen=True)
 class Joint:
-    """A joint and the link behind it.
+    """A joint and its child link.
 
     Attributes:
         name, kind, axis: as in URDF.
-        at: origin in the link before it, m.
-        box: full sizes of the link's shape, m, and `centre` its place in the link.
+        at: origin in the parent link, m.
+        box: edge lengths of the link's shape, m.
+        centre: centre of the shape in the link, m.
+        low, high: limits of the joint, rad or m.
+        colour: red, green, blue in [0, 1].
     """
 
     name: str
@@ -54,10 +63,16 @@ class Joint:
 
 
 def _links() -> list[tuple[str, Joint]]:
-    """Parents and joints, in the order of the chain."""
+    """Return (name of the parent link, joint) of each joint, in the order of the chain."""
     axes = ("0 0 1", "0 1 0", "0 1 0", "1 0 0", "0 1 0", "1 0 0")
-    places = ((0, 0, 0.06), (0, 0, SHOULDER - 0.06), (UPPER, 0, 0), (0.2, 0, 0),
-              (FORE - 0.2, 0, 0), (0.05, 0, 0))  # fmt: skip
+    places = (
+        (0, 0, 0.06),
+        (0, 0, SHOULDER - 0.06),
+        (UPPER, 0, 0),
+        (0.2, 0, 0),
+        (FORE - 0.2, 0, 0),
+        (0.05, 0, 0),
+    )
     shapes = (
         ((0.09, 0.09, 0.08), (0, 0, 0.05)),
         ((UPPER, 0.06, 0.06), (UPPER / 2, 0, 0)),
@@ -67,39 +82,60 @@ def _links() -> list[tuple[str, Joint]]:
         ((0.03, 0.12, 0.03), (0.055, 0, 0)),
     )
     parents = ("base", "link1", "link2", "link3", "link4", "link5")
-    chain = [
-        (parent, Joint(JOINTS[n], "revolute", axes[n], places[n], shapes[n][0], shapes[n][1],
-                       LIMITS[n, 0], LIMITS[n, 1], GREY if n % 2 else DARK))
-        for n, parent in enumerate(parents)
-    ]  # fmt: skip
+    chain = []
+    for n, parent in enumerate(parents):
+        box, centre = shapes[n]
+        joint = Joint(
+            name=JOINTS[n],
+            kind="revolute",
+            axis=axes[n],
+            at=places[n],
+            box=box,
+            centre=centre,
+            low=LIMITS[n, 0],
+            high=LIMITS[n, 1],
+            colour=GREY if n % 2 else DARK,
+        )
+        chain.append((parent, joint))
     for name, side in zip(FINGERS, (1, -1), strict=True):
-        # closed, the inner faces touch
-        finger = Joint(name, "prismatic", f"0 {side} 0", (0.1, 0, 0), (0.06, 0.012, 0.024),
-                       (0, side * 0.006, 0), 0.0, OPENING, DARK)  # fmt: skip
+        finger = Joint(
+            name=name,
+            kind="prismatic",
+            axis=f"0 {side} 0",
+            at=(0.1, 0, 0),
+            box=(0.06, 0.012, 0.024),
+            centre=(0, side * 0.006, 0),  # the inner faces touch if the gripper is closed
+            low=0.0,
+            high=OPENING,
+            colour=DARK,
+        )
         chain.append(("link6", finger))
     return chain
 
 
 def shaded(half: Vector, colour: Vector) -> list[tuple[Vector, Vector]]:
-    """A box as three, half sizes and colours, whose faces along x, y and z have a brightness each:
-    shading for a renderer without light. Each juts out by a hair in its own direction."""
+    """Return three boxes that replace a box, as (half sizes, colour).
+
+    Each box protrudes along one axis and has another brightness, so that faces along x, y and z are
+    distinguishable in a renderer without light.
+    """
     boxes = []
     for axis, brightness in enumerate((0.7, 0.85, 1.0)):
         grown = list(half)
-        grown[axis] += HAIR
+        grown[axis] += PROTRUSION
         boxes.append((tuple(grown), tuple(brightness * part for part in colour)))
     return boxes
 
 
 def urdf(name: str) -> str:
-    """The robot's description, as `name`."""
+    """Return the URDF of the robot `name`."""
     parts = [f'<robot name="{name}">', _link("base", (0.12, 0.12, 0.06), (0, 0, 0.03), DARK)]
     for parent, joint in _links():
         link = joint.name.replace("joint", "link")
         parts.append(_link(link, joint.box, joint.centre, joint.colour))
         parts.append(
             f'<joint name="{joint.name}" type="{joint.kind}"><parent link="{parent}"/>'
-            f'<child link="{link}"/><origin xyz="{_words(joint.at)}"/><axis xyz="{joint.axis}"/>'
+            f'<child link="{link}"/><origin xyz="{_text(joint.at)}"/><axis xyz="{joint.axis}"/>'
             f'<limit lower="{joint.low}" upper="{joint.high}" effort="1000" velocity="10"/></joint>'
         )
     for link, x, z in (("hand", HAND - 0.05, 0.0), ("camera", 0.0, 0.07)):
@@ -111,28 +147,31 @@ def urdf(name: str) -> str:
 
 
 def srdf(name: str) -> str:
-    """The links that a planner need not keep apart: all of one arm. Its motions don't fold it."""
+    """Return the SRDF of the robot `name`, which disables collision checks within an arm.
+
+    The motions of the expert never fold the arm.
+    """
     links = ["base", *(joint.name.replace("joint", "link") for _, joint in _links())]
-    pairs = [(a, b) for place, a in enumerate(links) for b in links[place + 1 :]]
+    pairs = [(a, b) for index, a in enumerate(links) for b in links[index + 1 :]]
     rows = (f'<disable_collisions link1="{a}" link2="{b}" reason="Default"/>' for a, b in pairs)
     return "\n".join([f'<robot name="{name}">', *rows, "</robot>"])
 
 
 def _link(name: str, box: Vector, centre: Vector, colour: Vector) -> str:
-    origin = f'<origin xyz="{_words(centre)}"/>'
-    shape = f'{origin}<geometry><box size="{_words(box)}"/></geometry>'
+    origin = f'<origin xyz="{_text(centre)}"/>'
+    shape = f'{origin}<geometry><box size="{_text(box)}"/></geometry>'
     visuals = "".join(
-        f'<visual>{origin}<geometry><box size="{_words(2 * np.array(half))}"/></geometry>'
-        f'<material name="{name}{n}"><color rgba="{_words(paint)} 1"/></material></visual>'
-        for n, (half, paint) in enumerate(shaded(tuple(np.array(box) / 2), colour))
+        f'<visual>{origin}<geometry><box size="{_text(2 * np.array(half))}"/></geometry>'
+        f'<material name="{name}{n}"><color rgba="{_text(face_colour)} 1"/></material></visual>'
+        for n, (half, face_colour) in enumerate(shaded(tuple(np.array(box) / 2), colour))
     )
-    # 1 kg a link, as RoboTwin sets it; the inertia is that of a ball of 10 cm
+    # 1 kg per link, as in RoboTwin; the inertia is that of a ball with a radius of 10 cm
     mass = (
-        f'<inertial><origin xyz="{_words(centre)}"/><mass value="1"/>'
+        f'<inertial><origin xyz="{_text(centre)}"/><mass value="1"/>'
         '<inertia ixx="0.004" iyy="0.004" izz="0.004" ixy="0" ixz="0" iyz="0"/></inertial>'
     )
     return f'<link name="{name}">{mass}{visuals}<collision>{shape}</collision></link>'
 
 
-def _words(numbers: Iterable[float]) -> str:
+def _text(numbers: Iterable[float]) -> str:
     return " ".join(f"{number:g}" for number in numbers)

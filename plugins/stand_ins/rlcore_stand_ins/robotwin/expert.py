@@ -1,8 +1,8 @@
-"""The expert: picks things up, hands them over, puts them down. Plans a chunk at a time from where
-the arms and the things are, with mplib.
+"""Plan demonstrations with mplib: pick blocks up, hand them over, put them down.
 
-A chunk moves arms or fingers, never both: a path is timed by the joints alone, so an arm can't wait
-inside a chunk for fingers to close.
+Each motion is planned when it begins, from the current poses of arms and things. A chunk moves arms
+or fingers, never both: a path is timed by the arm's joints alone, so an arm can't wait inside a
+chunk until the fingers are closed.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from rlcore_stand_ins.robotwin.tasks import BLOCK, TABLE, TASKS, Thing
 
 LEFT = 0
 RIGHT = 1
-CLEAR = 0.09  # height over a thing at which a hand comes and goes, m
-WAYPOINT = 0.16  # way in joint space between the expert's targets, at most, rad
+CLEAR = 0.09  # height above a thing from which a hand approaches and to which it retreats, m
+WAYPOINT = 0.16  # largest distance of successive targets in joint space, rad
 STACK_AT = (0.0, -0.13)  # as in RoboTwin
-ROW_AT = -0.2  # y of a row of blocks; of RoboTwin's [-0.2, -0.1] the end without other blocks
+ROW_AT = -0.2  # y of a row of blocks, m: the end of RoboTwin's [-0.2, -0.1] that is always free
 ROW = {"blocks_ranking_rgb": (-0.085, 0.0, 0.085), "blocks_ranking_size": (-0.095, 0.0, 0.085)}
-DROP = 0.002  # height from which things are let go, m
+DROP = 0.002  # height above the goal at which things are released, m
 UP = -DOWN
-# The handover: the left hand holds the box by its upper part, the right one takes it lower.
-MEET_AT = np.array([0.0, 0.0, 0.92])  # the box's centre
-UPPER = 0.06
-LOWER = -0.05
-TAKES = np.array([-1.0, 1.0, 0.0]) / np.sqrt(2.0)  # where the right hand points
-BACK = 0.1  # way of the right hand to the box, m
+# Handover: the left hand holds the upper part of the box, the right hand takes the lower part.
+MEET_AT = np.array([0.0, 0.0, 0.92])  # centre of the box, m
+UPPER = 0.06  # height of the left grasp above the centre of the box, m
+LOWER = -0.05  # likewise of the right grasp
+TAKES = np.array([-1.0, 1.0, 0.0]) / np.sqrt(2.0)  # direction of the right hand's fingers
+BACK = 0.1  # length of the right hand's straight approach to the box, m
 
 
 @dataclass
 class Segment:
-    """A part of the plan: arms move along paths, or the grippers change.
+    """Part of a plan: arms move along paths, or grippers open or close.
 
     Attributes:
-        paths: by side.
-        grippers: values of both at its end.
+        grippers: values of both grippers at its end.
+        paths: waypoints `[P, 6]` of each moving arm, by side.
     """
 
     grippers: tuple[float, float]
@@ -48,17 +48,17 @@ class Segment:
 
 
 class Stuck(Exception):
-    """No path was found; the expert gives up."""
+    """Error that ends a plan: no path was found."""
 
 
 class Expert:
-    """Plans one episode. It stays where it is once it is done or stuck.
+    """Planner of one episode. Once its plan has ended or failed, it repeats its last targets.
 
     Args:
         task: name of the task.
-        scene: at its start.
-        things: of the task.
-        planners: of both arms.
+        scene: scene of the episode, at its start.
+        things: things of the task.
+        planners: planners of both arms.
     """
 
     def __init__(
@@ -72,34 +72,37 @@ class Expert:
         self._waiting: list[np.ndarray] = []
 
     def chunk(self, count: int, *, speed: float) -> np.ndarray:
-        """The next `count` targets, float64 `[count, 14]`."""
+        """Return the next `count` targets, float64 `[count, 14]`."""
         if not self._waiting:
             try:
-                self._waiting = self._cut(next(self._plan, None), count, speed)
+                self._waiting = self._chunks(next(self._plan, None), count, speed)
             except Stuck:
                 self._plan = iter(())
-                self._waiting = self._cut(None, count, speed)
+                self._waiting = self._chunks(None, count, speed)
         return self._waiting.pop(0)
 
-    def _cut(self, segment: Segment | None, count: int, speed: float) -> list[np.ndarray]:
-        """A segment in chunks, as few as its length allows."""
-        here = self._scene.targets.copy()
+    def _chunks(self, segment: Segment | None, count: int, speed: float) -> list[np.ndarray]:
+        """Divide a segment into the fewest chunks that respect the largest distance of targets.
+
+        Without a segment, return one chunk that repeats the current targets.
+        """
+        current = self._scene.targets.copy()
         if segment is None:
-            return [np.repeat(here[None], count, axis=0)]
-        ways = [length(path) for path in segment.paths.values()]
-        chunks = max(1, int(np.ceil(max(ways, default=0.0) / WAYPOINT / count / speed)))
-        targets = np.repeat(here[None], chunks * count, axis=0)
+            return [np.repeat(current[None], count, axis=0)]
+        lengths = [length(path) for path in segment.paths.values()]
+        chunks = max(1, int(np.ceil(max(lengths, default=0.0) / WAYPOINT / count / speed)))
+        targets = np.repeat(current[None], chunks * count, axis=0)
         for side, path in segment.paths.items():
             targets[:, 7 * side : 7 * side + 6] = resampled(path, chunks * count)
-        values = np.linspace(here[[6, 13]], segment.grippers, max(1, count // 3) + 1)[1:]
+        closing = np.linspace(current[[6, 13]], segment.grippers, max(1, count // 3) + 1)[1:]
         targets[:, [6, 13]] = segment.grippers
-        targets[: len(values), [6, 13]] = values
+        targets[: len(closing), [6, 13]] = closing
         return np.split(targets, chunks)
 
     # -- plans ------------------------------------------------------------------------------
 
     def _blocks(self, task: str) -> Iterator[Segment]:
-        """Pick up one block after the other, each with the arm on its side."""
+        """Yield the segments that move the blocks in turn, each by the arm on its side."""
         last: int | None = None
         for place, name in enumerate(TASKS[task].blocks):
             half = self._things[name].half[2]
@@ -113,7 +116,7 @@ class Expert:
             row = ROW.get(task)
             if row is None:
                 goal = np.array([*STACK_AT, TABLE + half + 2 * BLOCK * place])
-                if place:  # on the block below, where it came to lie
+                if place:  # the actual position of the block below
                     below = TASKS[task].blocks[place - 1]
                     goal[:2] = self._scene.position(below)[:2]
             else:
@@ -124,34 +127,33 @@ class Expert:
             last = side
 
     def _handover(self) -> Iterator[Segment]:
-        """The left arm brings the box to the middle, the right one takes it to the pad."""
+        """Yield the segments in which the left arm brings the box to the middle, and the right arm
+        takes it from there to the pad."""
         box = self._scene.position("box")
         pad = self._things["pad"]
-        across = self._face(LEFT, box, self._scene.turn("box"))
-        yield self._move({LEFT: self._way(LEFT, [
-            grasp(box + (UPPER + CLEAR) * UP, DOWN, across), grasp(box + UPPER * UP, DOWN, across),
-        ])})  # fmt: skip
+        across = self._closing_axis(LEFT, box, self._scene.turn("box"))
+        approach = grasp(box + (UPPER + CLEAR) * UP, DOWN, across)
+        upper_grasp = grasp(box + UPPER * UP, DOWN, across)
+        yield self._move({LEFT: self._path_through(LEFT, [approach, upper_grasp])})
         yield self._grip(LEFT, 0.0)
-        meeting = self._nearest(LEFT, MEET_AT, np.cross(UP, TAKES))
-        yield self._move({LEFT: self._way(LEFT, [
-            self._hand(LEFT, rise=CLEAR), grasp(MEET_AT + UPPER * UP, DOWN, meeting),
-        ])})  # fmt: skip
+        meeting = self._oriented(LEFT, MEET_AT, np.cross(UP, TAKES))
+        lift = self._hand(LEFT, rise=CLEAR)
+        meet = grasp(MEET_AT + UPPER * UP, DOWN, meeting)
+        yield self._move({LEFT: self._path_through(LEFT, [lift, meet])})
         level = np.cross(UP, TAKES)
         grasped = self._scene.position("box") + LOWER * UP
-        yield self._move({RIGHT: self._way(RIGHT, [
-            grasp(grasped - BACK * TAKES, TAKES, level), grasp(grasped, TAKES, level),
-        ])})  # fmt: skip
+        approach = grasp(grasped - BACK * TAKES, TAKES, level)
+        lower_grasp = grasp(grasped, TAKES, level)
+        yield self._move({RIGHT: self._path_through(RIGHT, [approach, lower_grasp])})
         yield self._grip(RIGHT, 0.0)
         yield self._grip(LEFT, 1.0)
         bottom = np.array(pad.position) + (pad.half[2] + DROP) * UP
         goal = bottom + self._things["box"].half[2] * UP
         held = self._hand(RIGHT)[:3, 3] - self._scene.position("box")
-        yield self._move({
-            LEFT: self._home(LEFT),
-            RIGHT: self._way(RIGHT, [
-                grasp(goal + held + CLEAR * UP, TAKES, level), grasp(goal + held, TAKES, level),
-            ]),
-        })  # fmt: skip
+        approach = grasp(goal + held + CLEAR * UP, TAKES, level)
+        place = grasp(goal + held, TAKES, level)
+        retreat = self._home(LEFT)
+        yield self._move({LEFT: retreat, RIGHT: self._path_through(RIGHT, [approach, place])})
         yield self._grip(RIGHT, 1.0)
 
     # -- segments ---------------------------------------------------------------------------
@@ -164,38 +166,54 @@ class Expert:
         return self._move({})
 
     def _pick(self, side: int, name: str) -> np.ndarray:
-        """From where the hand is to the block, from above."""
+        """Return a path of the hand to a block, from above."""
         block = self._scene.position(name)
-        across = self._face(side, block, self._scene.turn(name))
-        over, at = (grasp(block + rise * UP, DOWN, across) for rise in (CLEAR, 0.0))
-        low = self._hand(side)[2, 3] < TABLE + 0.15
-        return self._way(side, [self._hand(side, rise=CLEAR), over, at] if low else [over, at])
+        across = self._closing_axis(side, block, self._scene.turn(name))
+        poses = [grasp(block + height * UP, DOWN, across) for height in (CLEAR, 0.0)]
+        if self._hand(side)[2, 3] < TABLE + 0.15:  # a low hand might hit a block on its way
+            poses.insert(0, self._hand(side, rise=CLEAR))
+        return self._path_through(side, poses)
 
     def _carry(self, side: int, name: str, goal: np.ndarray, *, turned: bool) -> np.ndarray:
-        """From where the block is held to its goal, over what lies between."""
+        """Return a path of the hand that carries a block to its goal, above all others.
+
+        Args:
+            side: arm that holds the block.
+            name: name of the block.
+            goal: goal of its centre, m.
+            turned: whether the fingers must open along y, as neighbours in the row are along x.
+        """
         held = self._hand(side)[:3, 3] - self._scene.position(name)
         pose = self._hand(side)
         rise = CLEAR + max(0.0, goal[2] - self._scene.position(name)[2])
-        across = np.array([0.0, 1.0, 0.0])  # in a row, fingers open where no neighbour stands
+        across = np.array([0.0, 1.0, 0.0])
         if not turned:
-            across = self._face(side, goal, np.eye(3))
-        across = self._nearest(side, goal, across)
-        # held aside of the block's centre by `held`, which turns with the hand
+            across = self._closing_axis(side, goal, np.eye(3))
+        across = self._oriented(side, goal, across)
+        # `held`, from the block's centre to the hand, turns with the hand
         turn = np.stack([DOWN, across, np.cross(DOWN, across)], axis=1) @ pose[:3, :3].T
         point = goal + turn @ held + DROP * UP
-        return self._way(side, [
-            self._hand(side, rise=rise), grasp(point + CLEAR * UP, DOWN, across),
-            grasp(point, DOWN, across),
-        ])  # fmt: skip
+        return self._path_through(
+            side,
+            [
+                self._hand(side, rise=rise),
+                grasp(point + CLEAR * UP, DOWN, across),
+                grasp(point, DOWN, across),
+            ],
+        )
 
     def _home(self, side: int) -> np.ndarray:
-        """Up and back."""
-        up = self._way(side, [self._hand(side, rise=CLEAR)])
+        """Return a path of an arm up, and then to its initial joints."""
+        up = self._path_through(side, [self._hand(side, rise=CLEAR)])
         rest = np.linspace(up[-1], arm.HOME, 9)
         return np.vstack([up, rest[1:]])
 
-    def _way(self, side: int, poses: Sequence[np.ndarray]) -> np.ndarray:
-        """A path through poses of the hand, from where the arm is bound for."""
+    def _path_through(self, side: int, poses: Sequence[np.ndarray]) -> np.ndarray:
+        """Return a path from the arm's targets through poses of the hand.
+
+        Raises:
+            Stuck: a pose can't be reached.
+        """
         path = self._joints(side)[None]
         for pose in poses:
             segment = self._planners[side].path(path[-1], pose)
@@ -210,24 +228,35 @@ class Expert:
         return self._scene.targets[7 * side : 7 * side + 6].copy()
 
     def _hand(self, side: int, *, rise: float = 0.0) -> np.ndarray:
-        """The pose that the hand is bound for, raised."""
+        """Return the pose of the hand at the arm's targets, raised by `rise` metres."""
         pose = self._planners[side].hand(self._joints(side))
         pose[2, 3] += rise
         return pose
 
-    def _face(self, side: int, point: np.ndarray, turn: np.ndarray) -> np.ndarray:
-        """Of a box's two ways across, in which the hand is turned least."""
-        ways = [self._nearest(side, point, turn[:, axis]) for axis in (0, 1)]
-        natural = self._natural(side, point)
-        return max(ways, key=lambda way: float(way @ natural))
+    def _closing_axis(self, side: int, point: np.ndarray, turn: np.ndarray) -> np.ndarray:
+        """Return the horizontal axis of a box along which the fingers should close.
 
-    def _nearest(self, side: int, point: np.ndarray, across: np.ndarray) -> np.ndarray:
-        """A way across or its opposite, level and of length 1."""
-        flat = np.array([across[0], across[1], 0.0])
-        flat /= np.linalg.norm(flat)
-        return flat if flat @ self._natural(side, point) >= 0 else -flat
+        It is the axis for which the hand turns least.
 
-    def _natural(self, side: int, point: np.ndarray) -> np.ndarray:
-        """Across, where the hand's last joint is at zero: as it comes from the base."""
-        out = (point - arm.BASES[side])[:2]
-        return np.array([-out[1], out[0], 0.0]) / np.linalg.norm(out)
+        Args:
+            side: arm that grasps the box.
+            point: centre of the box, m.
+            turn: rotation matrix of the box, `[3, 3]`.
+        """
+        axes = [self._oriented(side, point, turn[:, column]) for column in (0, 1)]
+        neutral = self._neutral_axis(side, point)
+        return max(axes, key=lambda axis: float(axis @ neutral))
+
+    def _oriented(self, side: int, point: np.ndarray, axis: np.ndarray) -> np.ndarray:
+        """Return an axis or its opposite, whichever needs the smaller turn of the hand.
+
+        The result is horizontal and has length 1.
+        """
+        horizontal = np.array([axis[0], axis[1], 0.0])
+        horizontal /= np.linalg.norm(horizontal)
+        return horizontal if horizontal @ self._neutral_axis(side, point) >= 0 else -horizontal
+
+    def _neutral_axis(self, side: int, point: np.ndarray) -> np.ndarray:
+        """Return the axis along which the fingers open while the last joint is at zero."""
+        outwards = (point - arm.BASES[side])[:2]
+        return np.array([-outwards[1], outwards[0], 0.0]) / np.linalg.norm(outwards)

@@ -1,5 +1,7 @@
-"""One table scene in SAPIEN: two arms, the things of a task, cameras. Built anew for each start,
-so nothing of an earlier episode is left in it."""
+"""Simulate a table scene in SAPIEN: two arms, the things of a task, cameras.
+
+Each start builds a new scene, so no state of an earlier episode remains.
+"""
 
 from __future__ import annotations
 
@@ -15,27 +17,35 @@ from rlcore_stand_ins.robotwin import arm
 from rlcore_stand_ins.robotwin.motion import STEP
 from rlcore_stand_ins.robotwin.tasks import TABLE, Thing
 
-STIFFNESS, DAMPING = 1000.0, 200.0  # of every joint, as RoboTwin's default
+# of every joint, as RoboTwin's default
+STIFFNESS = 1000.0
+DAMPING = 200.0
 FRICTION = 0.5
 # A D435, as RoboTwin renders it: pixels, and the vertical field of view in rad.
 WIDTH = 320
 HEIGHT = 240
 VIEW = np.deg2rad(37)
-SEEN = (0.02, 10.0)  # from this far to that far, m
-HEAD, WRISTS = "head_camera", ("left_camera", "right_camera")  # RoboTwin's names
+CLIPPING = (0.02, 10.0)  # nearest and farthest visible distance, m
+# RoboTwin's names of its cameras
+HEAD = "head_camera"
+WRISTS = ("left_camera", "right_camera")
 HEAD_AT = (0.0, -0.45, 1.42)  # between the arms
 HEAD_LOOKS = (0.0, 0.6, -0.8)
 WRIST_LOOKS = (0.92, 0.0, -0.39)  # in the frame of the camera's link: at the fingers' tips
-BEHIND = 0.12  # of the fingertips: where RoboTwin has a hand, m
+BEHIND = 0.12  # distance of RoboTwin's hand frame behind the fingertips, m
 OPENING_STEP = 0.1  # a gripper opens by at most this in a step of physics, as in RoboTwin
 SHADER = "trivial"  # flat colours; it loads in 0.1 s on a CPU, where one with light takes 7 s
 
 
 class Scene:
-    """Arms, things and cameras.
+    """Scene with arms, things and cameras.
+
+    Args:
+        things: things of the task.
+        cameras: names of the cameras to render.
 
     Attributes:
-        targets: where both arms are bound for, float64 `[14]`: six joints and the gripper of each.
+        targets: targets of both arms, float64 `[14]`: six joints and the gripper of each.
     """
 
     def __init__(self, things: Sequence[Thing], cameras: Sequence[str]) -> None:
@@ -55,10 +65,16 @@ class Scene:
         self.targets = np.array([*home, *home])
         self._opened = np.ones(2)
 
-    def step(self, arms: Sequence[np.ndarray], speeds: Sequence[np.ndarray], grippers: np.ndarray
-             ) -> None:  # fmt: skip
-        """One step of physics towards joints `[6]` and speeds `[6]` of each arm and values `[2]`
-        of the grippers."""
+    def step(
+        self, arms: Sequence[np.ndarray], speeds: Sequence[np.ndarray], grippers: np.ndarray
+    ) -> None:
+        """Simulate one step of physics.
+
+        Args:
+            arms: target joints `[6]` of each arm, rad.
+            speeds: target joint speeds `[6]` of each arm, rad/s.
+            grippers: target values `[2]` of the grippers, 1 open.
+        """
         self._opened = np.minimum(grippers, self._opened + OPENING_STEP)
         for side, joints in enumerate(self._joints):
             for joint, target, speed in zip(joints, arms[side], speeds[side], strict=False):
@@ -71,31 +87,30 @@ class Scene:
         self._scene.step()
 
     def settle(self, steps: int) -> None:
-        """Let things come to rest, while the arms stay."""
+        """Simulate `steps` steps with constant targets, in which things come to rest."""
         for _ in range(steps):
             self._scene.step()
 
     def position(self, thing: str) -> np.ndarray:
-        """Of a thing's centre, float64 `[3]`, m."""
+        """Return the position of a thing's centre, float64 `[3]`, m."""
         return np.array(self._things[thing].pose.p, dtype=np.float64)
 
     def turn(self, thing: str) -> np.ndarray:
-        """Of a thing: its rotation matrix `[3, 3]`."""
+        """Return the rotation matrix of a thing, `[3, 3]`."""
         return np.array(self._things[thing].pose.to_transformation_matrix()[:3, :3], np.float64)
 
     def joints(self, side: int) -> np.ndarray:
-        """Of an arm, as they are: float64 `[8]`, with both fingers."""
+        """Return the actual joints of an arm and its fingers, float64 `[8]`."""
         return np.array(self._arms[side].qpos, dtype=np.float64)
 
     def hand(self, side: int) -> np.ndarray:
-        """Of an arm, where RoboTwin has its hand: 12 cm behind the fingertips, float64 `[7]`, m and
-        a quaternion w, x, y, z."""
+        """Return the pose of RoboTwin's hand frame, float64 `[7]`: m, and quaternion w, x, y, z."""
         (link,) = (link for link in self._arms[side].links if link.name == "hand")
         pose = link.entity_pose * sapien.Pose([-BEHIND, 0.0, 0.0])
         return np.array([*pose.p, *pose.q], dtype=np.float64)
 
     def frames(self) -> dict[str, np.ndarray]:
-        """A new frame of every camera, uint8 `[240, 320, 3]`."""
+        """Render every camera; return frames uint8 `[240, 320, 3]` by camera."""
         self._scene.update_render()
         for camera in self._cameras.values():
             camera.take_picture()
@@ -125,12 +140,12 @@ class Scene:
         for joint, target in zip(robot.active_joints, rest, strict=True):
             joint.set_drive_properties(STIFFNESS, DAMPING)
             joint.set_drive_target(target)
-        for link in robot.links:  # RoboTwin adds the forces that hold them up
+        for link in robot.links:  # as RoboTwin compensates gravity
             link.disable_gravity = True
         return robot
 
     def _camera(self, name: str) -> sapien.render.RenderCameraComponent:
-        lens = (WIDTH, HEIGHT, VIEW, *SEEN)
+        lens = (WIDTH, HEIGHT, VIEW, *CLIPPING)
         if name == HEAD:
             camera = self._scene.add_camera(name, *lens)
             camera.entity.set_pose(_looking(HEAD_AT, HEAD_LOOKS, (-1.0, 0.0, 0.0)))
@@ -150,8 +165,10 @@ _ROOM = (
 
 @contextmanager
 def robot_files() -> Iterator[Path]:
-    """A folder with `arm.urdf` and `arm.srdf`, there while they are read: the process of a
-    simulator ends, or is ended, without a word at its exit."""
+    """Yield a temporary folder with `arm.urdf` and `arm.srdf`.
+
+    It exists only within the context, because a simulator process may be killed at any time after.
+    """
     with TemporaryDirectory(prefix="rlcore-robotwin-") as folder:
         path = Path(folder)
         (path / "arm.urdf").write_text(arm.urdf("arm"))
@@ -166,7 +183,7 @@ def _pose(position: Sequence[float], yaw: float) -> sapien.Pose:
 def _looking(
     position: Sequence[float], forward: Sequence[float], left: Sequence[float]
 ) -> sapien.Pose:
-    """The pose of a camera: it looks along x, with y to its left."""
+    """Return the pose of a camera, which looks along its x-axis with y to the left."""
     matrix = np.eye(4)
     matrix[:3, 0] = np.array(forward) / np.linalg.norm(forward)
     matrix[:3, 1] = left

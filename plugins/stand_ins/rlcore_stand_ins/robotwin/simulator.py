@@ -1,4 +1,4 @@
-"""A task of the stand-in scene as a simulator of whole chunks."""
+"""Simulate tasks of the stand-in scene in chunks of actions."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ HIGH = np.tile([*arm.LIMITS[:, 1], 1.0], 2)
 
 
 class StandIn(ChunkSimulator):
-    """See :class:`rlcore_simulation.simulator.ChunkSimulator`.
+    """Simulator of a task, see :class:`rlcore_simulation.simulator.ChunkSimulator`.
 
     Args:
-        config: settings.
-        task: its name.
-        sentence: of the task.
-        planners: of both arms; they keep nothing of an episode.
+        config: settings of the env.
+        task: name of the task.
+        sentence: instruction of the task.
+        planners: planners of both arms, which hold no state of an episode.
     """
 
     def __init__(
@@ -46,7 +46,10 @@ class StandIn(ChunkSimulator):
         self._expert: Expert | None = None
 
     def start(self, episode: Episode) -> str:
-        """A new scene, drawn by (task, trial), at rest; the arms are bent, the grippers open."""
+        """Build the scene that (task, trial) determines, and return the instruction.
+
+        Things are at rest, the arms bent and the grippers open.
+        """
         self._things = start(self.task, episode.trial, spread=self._config.start_spread)
         self._scene = Scene(self._things, cameras(self._config))
         self._scene.settle(SETTLE_STEPS)
@@ -55,54 +58,56 @@ class StandIn(ChunkSimulator):
 
     @property
     def states(self) -> np.ndarray:
-        """float32 `[14]`: where both arms are bound for, six joints in rad and the gripper in
-        [0, 1] of each. RoboTwin observes its targets too, not where the arms are. Or where each
-        hand is (:func:`..hands.components`)."""
-        scene = self._here
+        """State, float32 `[14]`: targets of both arms, six joints in rad and the gripper in [0, 1]
+        of each, as RoboTwin observes targets too; or the poses of both hands
+        (:func:`rlcore_env_robotwin.hands.components`)."""
+        scene = self._current_scene
         if self._config.robot_state == "end_effector":
             left, right = (components(scene.hand(n), scene.targets[7 * n + 6]) for n in (0, 1))
             return np.array(left + right, dtype=np.float32)
         return scene.targets.astype(np.float32)
 
     def play(self, actions: np.ndarray) -> Iterator[Step]:
-        """Carry out a chunk of targets float32 `[C, 14]`, clipped to what the arms can. A step is
-        solved, and rewarded with 1, if the task is after any step of physics in it; then the rest
-        of that action is left out, as in RoboTwin."""
-        scene = self._here
-        timed = motion(scene.targets, np.clip(actions, LOW, HIGH), self._planners[0].time)
-        first = 0
-        for end in timed.ends.tolist():
-            solved = first > end and self._solved()  # an action without a step of its own
-            for now in range(first, end + 1):
+        """Execute a chunk of targets float32 `[C, 14]`, clipped to the limits of the joints.
+
+        A step succeeds with reward 1 if the task is solved after any of its steps of physics; the
+        rest of that action is skipped then, as in RoboTwin.
+        """
+        scene = self._current_scene
+        planned = motion(scene.targets, np.clip(actions, LOW, HIGH), self._planners[0].time)
+        next_step = 0
+        for end in planned.ends.tolist():
+            solved = next_step > end and self._solved()  # an action without a step of physics
+            for step in range(next_step, end + 1):
                 scene.step(
-                    [positions[now] for positions in timed.positions],
-                    [velocities[now] for velocities in timed.velocities],
-                    timed.grippers[now],
+                    [positions[step] for positions in planned.positions],
+                    [velocities[step] for velocities in planned.velocities],
+                    planned.grippers[step],
                 )
                 solved = self._solved()
                 if solved:
                     break
-            first = end + 1
+            next_step = end + 1
             yield Step(reward=float(solved), success=solved)
 
     def draw(self, out: Mapping[str, np.ndarray]) -> None:
-        """Write the cameras' frames, as a policy sees them, into `out`, uint8 `[224, 224, 3]`."""
-        for name, frame in self._here.frames().items():
+        """Write the frames that the policy observes into `out`, uint8 `[224, 224, 3]` by camera."""
+        for name, frame in self._current_scene.frames().items():
             out[name][:] = seen(frame, center_crop=self._config.center_crop)
 
     def expert_chunk(self, count: int, *, speed: float) -> np.ndarray:
-        """The expert's next targets, float32 `[count, 14]`; slower, its paths take more of them."""
+        """Return the expert's next targets, float32 `[count, 14]`; closer for a lower speed."""
         if self._expert is None:
-            self._expert = Expert(self.task, self._here, self._things, self._planners)
+            self._expert = Expert(self.task, self._current_scene, self._things, self._planners)
         return self._expert.chunk(count, speed=speed).astype(np.float32)
 
     @property
-    def _here(self) -> Scene:
-        assert self._scene is not None, "start() comes first"
+    def _current_scene(self) -> Scene:
+        assert self._scene is not None, "start() must be called first"
         return self._scene
 
     def _solved(self) -> bool:
-        scene = self._here
+        scene = self._current_scene
         positions = {thing.name: scene.position(thing.name) for thing in self._things}
         state = Seen(positions, left=scene.targets[6], right=scene.targets[13])
         return TASKS[self.task].solved(state, self._things)

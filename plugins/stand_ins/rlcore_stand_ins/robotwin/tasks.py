@@ -1,7 +1,7 @@
-"""RoboTwin's box-only tasks: where things start and when a task is solved. Numbers alone.
+"""Define RoboTwin's box-only tasks: starts and success criteria. Imports no simulator.
 
-Sizes, ranges and thresholds are those of RoboTwin 2.0 (`envs/<task>.py`, branch RLinf_support);
-the draws are our own, so a trial is not RoboTwin's scene of that seed.
+Sizes, ranges and thresholds are those of RoboTwin 2.0 (`envs/<task>.py`, branch RLinf_support).
+The random draws differ, so a trial is not RoboTwin's scene of that seed.
 """
 
 from __future__ import annotations
@@ -18,15 +18,19 @@ TABLE = 0.74  # height of its top, m
 RED = (1.0, 0.0, 0.0)
 GREEN = (0.0, 1.0, 0.0)
 BLUE = (0.0, 0.0, 1.0)
-OPEN = 0.8  # a gripper's command counts as open above it
+OPEN = 0.8  # a gripper with a larger command counts as open
 BLOCK = 0.025  # half the edge of a block to stack, m
-# A stacked block lies this exactly on the one below: along x, y and in height, m.
+# tolerances of a stacked block relative to the one below: x, y and height, m
 STACKED = np.array([0.025, 0.025, 0.012])
-RANKED = np.array([0.13, 0.03])  # neighbours in a row lie at most this far apart: x, y; m
-PLACED, LEVEL = 0.03, 0.01  # a handed-over box stands this exactly on its pad: sideways, height; m
+RANKED = np.array([0.13, 0.03])  # largest distance of neighbours in a row: x, y; m
+# tolerances of a handed-over box on its pad, m
+PLACED = 0.03  # horizontal
+LEVEL = 0.01  # height
 APART = 0.1  # least distance of two blocks, m
-CLEAR_OF_STACK, CLEAR_OF_ROW = 0.15, 0.1  # least distance from where they are put down, m
-LIFT = 1e-3  # things start this far over the table, as in RoboTwin, m
+# least distance of a block's start from the place where blocks are put down, m
+CLEAR_OF_STACK = 0.15
+CLEAR_OF_ROW = 0.1
+LIFT = 1e-3  # height of things above the table at the start, as in RoboTwin, m
 
 
 @dataclass(frozen=True)
@@ -34,9 +38,12 @@ class Thing:
     """A box.
 
     Attributes:
-        half: half its edges, m; `colour`: red, green, blue in [0, 1].
-        position: of its centre, m; `yaw`: its turn about the vertical, rad.
-        fixed: whether nothing moves it.
+        name: name of the thing.
+        half: half the lengths of its edges, m.
+        colour: red, green, blue in [0, 1].
+        position: position of its centre, m.
+        yaw: rotation about the vertical, rad.
+        fixed: whether it is static.
     """
 
     name: str
@@ -49,8 +56,12 @@ class Thing:
 
 @dataclass(frozen=True)
 class Seen:
-    """What decides success: positions `[3]` of things by name, m, and the grippers' commands in
-    [0, 1], 1 open."""
+    """State of a scene that determines success.
+
+    Attributes:
+        positions: positions `[3]` of things by name, m.
+        left, right: commands of the grippers in [0, 1], 1 open.
+    """
 
     positions: Mapping[str, np.ndarray]
     left: float
@@ -62,10 +73,10 @@ class Task:
     """A task.
 
     Attributes:
-        draw: its things at a start, by a generator.
-        fits: whether things may start so, as far as they keep to the ranges that `draw` has.
-        solved: whether it is solved.
-        blocks: in the order in which the expert puts them down.
+        draw: function that draws the things of a start from a generator.
+        fits: function that checks whether things have the distances that a start requires.
+        solved: function that checks whether the task is solved.
+        blocks: names of blocks in the order in which the expert puts them down.
     """
 
     draw: Callable[[np.random.Generator], tuple[Thing, ...]]
@@ -75,25 +86,28 @@ class Task:
 
 
 def start(task: str, trial: int, *, spread: float = 1.0) -> tuple[Thing, ...]:
-    """The things of a task at the start of a trial.
+    """Return the things of a task at the start of a trial.
 
-    spread: where they stand, and how they are turned, as a share in (0, 1] of the way from the
-        start of trial 0 to the one that is drawn. Sizes and colours are as drawn.
+    Args:
+        task: name of the task.
+        trial: number of the trial.
+        spread: fraction in (0, 1] by which positions and yaws are interpolated from the start of
+            trial 0 to the start that is drawn. Sizes and colours are not interpolated.
     """
-    draw = generator("robotwin stand-in start", task, trial)
-    things = TASKS[task].draw(draw)
+    random = generator("robotwin stand-in start", task, trial)
+    things = TASKS[task].draw(random)
     if spread == 1:
         return things
-    middle = start(task, 0)
+    centre = start(task, 0)
     while True:
-        near = tuple(_between(a, b, spread) for a, b in zip(middle, things, strict=True))
-        if TASKS[task].fits(near):
-            return near
-        things = TASKS[task].draw(draw)
+        interpolated = tuple(_between(a, b, spread) for a, b in zip(centre, things, strict=True))
+        if TASKS[task].fits(interpolated):
+            return interpolated
+        things = TASKS[task].draw(random)
 
 
 def _between(a: Thing, b: Thing, share: float) -> Thing:
-    """`b`, as far from where `a` stands."""
+    """Return `b` with its position and yaw interpolated between those of `a` and `b`."""
     x, y = (
         (1 - share) * p + share * q for p, q in zip(a.position[:2], b.position[:2], strict=True)
     )
@@ -102,41 +116,47 @@ def _between(a: Thing, b: Thing, share: float) -> Thing:
 
 
 def _place(draw: np.random.Generator, half: float) -> tuple[tuple[float, float, float], float]:
-    """A place for a block: nearer the robot in the middle of the table, where arms meet."""
+    """Draw position and yaw of a block, outside of the area where both arms work."""
     x = draw.uniform(-0.28, 0.28)
     y = draw.uniform(-0.08, 0.05)
-    while _where_arms_meet(x, y):
+    while _in_shared_area(x, y):
         y = draw.uniform(-0.08, 0.0)
     return (x, y, TABLE + LIFT + half), draw.uniform(-0.75, 0.75)
 
 
-def _where_arms_meet(x: float, y: float) -> bool:
+def _in_shared_area(x: float, y: float) -> bool:
     return abs(x) < 0.15 and y > 0
 
 
-def _free(place: Sequence[float], others: Sequence[Thing], clear: float) -> bool:
-    """Whether a block may start there, beside others."""
+def _is_free(place: Sequence[float], others: Sequence[Thing], clear: float) -> bool:
+    """Check whether a block may start at a place.
+
+    Args:
+        place: x and y of its centre, m.
+        others: blocks that are placed already.
+        clear: least distance from the place where blocks are put down, m.
+    """
     x, y = place[:2]
-    near = (np.hypot(x - other.position[0], y - other.position[1]) < APART for other in others)
+    near = (np.hypot(x - block.position[0], y - block.position[1]) < APART for block in others)
     return bool(abs(x) >= 0.05 and np.hypot(x, y + 0.1) >= clear and not any(near))
 
 
-def _apart(clear: float) -> Callable[[Sequence[Thing]], bool]:
-    """Whether blocks may start so."""
+def _distances_at_least(clear: float) -> Callable[[Sequence[Thing]], bool]:
+    """Return a function that checks whether blocks have the distances that a start requires."""
 
     def fits(things: Sequence[Thing]) -> bool:
         return all(
-            _free(thing.position, things[:number], clear)
-            and not _where_arms_meet(*thing.position[:2])
+            _is_free(thing.position, things[:number], clear)
+            and not _in_shared_area(*thing.position[:2])
             for number, thing in enumerate(things)
         )
 
     return fits
 
 
-def _unranked(things: Sequence[Thing]) -> bool:
+def _not_yet_ranked(things: Sequence[Thing]) -> bool:
     places = {thing.name: np.array(thing.position) for thing in things}
-    return _apart(CLEAR_OF_ROW)(things) and not _in_a_row(places)
+    return _distances_at_least(CLEAR_OF_ROW)(things) and not _in_a_row(places)
 
 
 def _blocks(
@@ -146,14 +166,14 @@ def _blocks(
     *,
     clear: float,
 ) -> tuple[Thing, ...]:
-    """Blocks apart from each other, from the line between the arms, and by `clear` from the place
-    in front of it where they are put down."""
+    """Draw blocks with distances from each other, from the line between the arms, and from the
+    place where they are put down (`clear`, m)."""
     blocks: list[Thing] = []
     names = ("block1", "block2", "block3")
     for name, half, colour in zip(names, halves, colours, strict=False):
         while True:
             position, yaw = _place(draw, half)
-            if _free(position, blocks, clear):
+            if _is_free(position, blocks, clear):
                 break
         blocks.append(Thing(name, (half, half, half), colour, position, yaw))
     return tuple(blocks)
@@ -177,7 +197,7 @@ def _to_rank(
         halves = sizes(generator)
         while True:
             things = _blocks(generator, halves, colours, clear=CLEAR_OF_ROW)
-            if _unranked(things):
+            if _not_yet_ranked(things):
                 return things
 
     return draw
@@ -203,16 +223,16 @@ def _to_hand_over(draw: np.random.Generator) -> tuple[Thing, ...]:
 
 
 def _stacked(seen: Seen, things: Sequence[Thing]) -> bool:
-    """Each block on the one before, 5 cm up; both grippers open."""
-    heap = [seen.positions[thing.name] for thing in things]
-    up = np.array([0.0, 0.0, 2 * BLOCK])
-    stacked = (bool((abs(b - a - up) < STACKED).all()) for a, b in pairwise(heap))
-    return all(stacked) and _let_go(seen)
+    """Check that each block is on the previous one, 5 cm higher, and both grippers are open."""
+    positions = [seen.positions[thing.name] for thing in things]
+    offset = np.array([0.0, 0.0, 2 * BLOCK])
+    stacked = (bool((abs(b - a - offset) < STACKED).all()) for a, b in pairwise(positions))
+    return all(stacked) and _grippers_open(seen)
 
 
 def _ranked(seen: Seen, things: Sequence[Thing]) -> bool:
-    """The blocks from left to right, in a row; both grippers open."""
-    return _in_a_row(seen.positions) and _let_go(seen)
+    """Check that the blocks are in a row in their order, and that both grippers are open."""
+    return _in_a_row(seen.positions) and _grippers_open(seen)
 
 
 def _in_a_row(positions: Mapping[str, np.ndarray]) -> bool:
@@ -221,7 +241,7 @@ def _in_a_row(positions: Mapping[str, np.ndarray]) -> bool:
 
 
 def _handed_over(seen: Seen, things: Sequence[Thing]) -> bool:
-    """The box's bottom on the pad's top; the right gripper open."""
+    """Check that the box is on the pad and that the right gripper is open."""
     box, pad = things
     bottom = seen.positions["box"] - [0.0, 0.0, box.half[2]]
     top = np.add(pad.position, [0.0, 0.0, pad.half[2]])
@@ -229,19 +249,19 @@ def _handed_over(seen: Seen, things: Sequence[Thing]) -> bool:
     return bool((gap[:2] < PLACED).all()) and gap[2] < LEVEL and seen.right > OPEN
 
 
-def _let_go(seen: Seen) -> bool:
+def _grippers_open(seen: Seen) -> bool:
     return seen.left > OPEN and seen.right > OPEN
 
 
 TWO = ("block1", "block2")
 THREE = ("block1", "block2", "block3")
 TASKS = {
-    "stack_blocks_two": Task(_to_stack(2), _apart(CLEAR_OF_STACK), _stacked, TWO),
-    "stack_blocks_three": Task(_to_stack(3), _apart(CLEAR_OF_STACK), _stacked, THREE),
-    "blocks_ranking_rgb": Task(_to_rank(_one_size, coloured=True), _unranked, _ranked, THREE),
+    "stack_blocks_two": Task(_to_stack(2), _distances_at_least(CLEAR_OF_STACK), _stacked, TWO),
+    "stack_blocks_three": Task(_to_stack(3), _distances_at_least(CLEAR_OF_STACK), _stacked, THREE),
+    "blocks_ranking_rgb": Task(_to_rank(_one_size, coloured=True), _not_yet_ranked, _ranked, THREE),
     "blocks_ranking_size": Task(
-        _to_rank(_three_sizes, coloured=False), _unranked, _ranked, THREE[::-1]
+        _to_rank(_three_sizes, coloured=False), _not_yet_ranked, _ranked, THREE[::-1]
     ),
-    # box and pad never meet: their ranges are apart
+    # the ranges of box and pad do not overlap
     "handover_block": Task(_to_hand_over, lambda things: True, _handed_over, ("box",)),
 }
