@@ -161,8 +161,8 @@ def test_a_fault_of_two_components_is_one_finding_with_its_line(tmp_path):
             ["tracker", "tensorboard", "--skip", "it takes nombers"],
             "choose from: .*it takes numbers",
         ),
-        (["tracker", "tensorboard", "--quick", "--skip", "it takes numbers"], "--skip leaves"),
-        (["--skip", "it takes numbers"], "--skip leaves"),
+        (["tracker", "tensorboard", "--quick", "--skip", "it takes numbers"], "--skip skips"),
+        (["--skip", "it takes numbers"], "--skip skips"),
     ],
 )
 def test_what_can_not_be_left_out_is_named(words, said):

@@ -139,7 +139,7 @@ def test_the_placement_of_the_template_is_the_page_s(tmp_path):
 
 @pytest.mark.parametrize("name", ["My", "2d", "a--b", "", "a.b"])
 def test_a_name_that_is_none_is_refused(name, tmp_path):
-    with pytest.raises(ConfigError, match="a name is lower-case letters"):
+    with pytest.raises(ConfigError, match="a name must be lower-case letters"):
         write(New("env", name, {}), tmp_path / "new")
 
 
@@ -155,7 +155,7 @@ def test_a_name_that_is_none_is_refused(name, tmp_path):
         ("tracker", "json", "standard library"),
         ("command", "import", "keyword"),
         ("model", "none", "keyword"),  # its class would be None
-        ("env", "tests", "folder beside"),
+        ("env", "tests", "folder of the package"),
         ("env", "toy", "env 'toy'"),
         ("env", "metaworld-50", "env 'metaworld_50'"),
         ("algorithm", "quickstart", "experiment 'quickstart'"),
@@ -206,7 +206,7 @@ def test_a_folder_is_written_over_only_when_asked_and_only_if_it_was_made_so(tmp
     assert "class Board" in (tmp_path / "new/board/tracker.py").read_text()
     assert (tmp_path / "new/mine.txt").read_text() == "mine\n"
     (tmp_path / "other").mkdir()
-    with pytest.raises(ConfigError, match="was not made by rlcore new"):
+    with pytest.raises(ConfigError, match="was not written by rlcore new"):
         write(one, tmp_path / "other", again=True)
 
 
