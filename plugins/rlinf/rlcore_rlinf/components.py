@@ -12,8 +12,10 @@ from rlcore.config.translation import put
 from rlcore.contracts.errors import ConfigError
 from rlcore.plugins.registry import Registry
 
-TRAINED, ACTING = "actor.model.", "rollout.model."
-"""Prefixes of the keys of the model that is trained, and of the model that acts."""
+TRAINED = "actor.model."
+"""Prefix of the keys of the model that is trained."""
+ACTING = "rollout.model."
+"""Prefix of the keys of the model in rollouts."""
 ALGORITHMS = {
     "algorithm.adv_type": {"gae": "ppo", "grpo": "grpo"},
     "algorithm.loss_type": {"actor_critic": "ppo", "actor": "grpo"},
@@ -59,23 +61,23 @@ def _algorithm(file: Path, values: Mapping[str, Any]) -> str | None:
     Raises:
         ConfigError: the file has neither key, or no algorithm has their values.
     """
-    given = {key: values[key] for key in ALGORITHMS if values.get(key) is not None}
-    if not given:
+    selected = {key: values[key] for key in ALGORITHMS if values.get(key) is not None}
+    if not selected:
         if values.get("runner.only_eval"):
             return None
         raise ConfigError(f"{file} names no algorithm: algorithm.adv_type must be given")
-    names = {ALGORITHMS[key].get(str(value), "") for key, value in given.items()}
+    names = {ALGORITHMS[key].get(str(value), "") for key, value in selected.items()}
     if len(names) > 1 or "" in names:
-        pairs = " ".join(f"{key}={value}" for key, value in given.items())
-        options = "; ".join(f"{key}: {', '.join(own)}" for key, own in ALGORITHMS.items())
+        pairs = " ".join(f"{key}={value}" for key, value in selected.items())
+        options = "; ".join(f"{key}: {', '.join(choices)}" for key, choices in ALGORITHMS.items())
         raise ConfigError(f"{file}: no algorithm has {pairs}; choose from: {options}")
     return names.pop()
 
 
 def type_keys(components: Mapping[str, str]) -> dict[str, Any]:
     """Return a layer of nested values that names these components."""
-    chosen = (slot for slot in SLOTS if slot.section in components)
-    return nested({slot.type_key: components[slot.section] for slot in chosen})
+    slots = (slot for slot in SLOTS if slot.section in components)
+    return nested({slot.type_key: components[slot.section] for slot in slots})
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:

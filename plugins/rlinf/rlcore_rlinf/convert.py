@@ -12,7 +12,7 @@ from rlcore_rlinf.translate import translate
 
 
 def convert(file: Path, out: str | None, folders: Sequence[Path]) -> None:
-    """Write the recipe, and print what became of each key and the next command.
+    """Write the recipe, and print the verdict on each key and the next command.
 
     Args:
         file: the file of RLinf.

@@ -1,4 +1,4 @@
-"""Register this package with rlcore. Light."""
+"""Register this package with rlcore. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RLCORE_API = (0, 1)
 @hookimpl
 def rlcore_translate_keys(layers: list[dict[str, Any]], config: Any | None) -> None:
     """Translate RLinf's spellings of keys."""
-    from rlcore_rlinf.spellings import translate_keys  # only where something is composed
+    from rlcore_rlinf.spellings import translate_keys  # only when a configuration is composed
 
     translate_keys(layers, config)
 

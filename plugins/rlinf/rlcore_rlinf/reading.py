@@ -56,19 +56,24 @@ def read(file: Path, folders: Sequence[Path] = ()) -> DictConfig:
         ConfigError: a file is missing or damaged, or does not compose.
     """
     read_mapping(file)  # refuses a file that is damaged or too large
-    searched = [file.absolute().parent, *folders, *_usual_folders(file)]
-    searchpath = ",".join(f'"file://{folder}"' for folder in searched[1:])
+    search_folders = [file.absolute().parent, *folders, *_usual_folders(file)]
+    searchpath = ",".join(f'"file://{folder}"' for folder in search_folders[1:])
     try:
-        with initialize_config_dir(str(searched[0]), version_base="1.3"), warnings.catch_warnings():
+        with (
+            initialize_config_dir(str(search_folders[0]), version_base="1.3"),
+            warnings.catch_warnings(),
+        ):
             warnings.filterwarnings("ignore", message=".*_self_")  # RLinf relies on Hydra's order
             return compose(file.stem, overrides=[f"hydra.searchpath=[{searchpath}]"])
     except MissingConfigException as error:
         missing = str(error.missing_cfg_file)
         group, _, option = missing.rpartition("/")
-        options = {path.stem for folder in searched for path in (folder / group).glob("*.yaml")}
+        options = {
+            path.stem for folder in search_folders for path in (folder / group).glob("*.yaml")
+        }
         raise ConfigError(
             f"{file}: its defaults name {missing}, but there is no {missing}.yaml in "
-            f"{', '.join(map(str, dict.fromkeys(searched)))}."
+            f"{', '.join(map(str, dict.fromkeys(search_folders)))}."
             f"{did_you_mean(option, options)}",
             hint="--config-dir FOLDER names the folder with the groups of that file: "
             f"{CHECKOUT} of a checkout",
@@ -105,7 +110,7 @@ def leaves(node: DictConfig, whole: Collection[str], path: str = "") -> Iterator
 
 def _usual_folders(file: Path) -> list[Path]:
     """Return the existing folders of groups that RLinf's scripts would use."""
-    named = os.environ.get(FOLDER_VARIABLE)
-    folders = [Path(named) / "config"] if named else []
+    checkout_folder = os.environ.get(FOLDER_VARIABLE)
+    folders = [Path(checkout_folder) / "config"] if checkout_folder else []
     folders += [parent / CHECKOUT for parent in file.absolute().parents]
     return [folder for folder in folders if folder.is_dir()]

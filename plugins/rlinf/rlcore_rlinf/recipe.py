@@ -68,7 +68,7 @@ def text(file: Path, translation: Translation) -> str:
 
 
 def lines(translation: Translation) -> Iterator[str]:
-    """Yield lines that list what became of each key, grouped by verdict."""
+    """Yield lines that list the keys, grouped by verdict."""
     for word, meaning in WORDS.items():
         verdicts = [verdict for verdict in translation.verdicts if verdict.word == word]
         if verdicts:
@@ -82,7 +82,7 @@ def _line(verdict: Verdict) -> str:
     if verdict.word not in ("renamed", "assumed"):
         return _without_counterpart(verdict)
     arrow = f"{_key(verdict)} -> " if verdict.theirs else ""
-    return f"{arrow}{verdict.ours}={_short(verdict.new)}{_note(verdict)}"
+    return f"{arrow}{verdict.ours}={_shortened(verdict.new)}{_note(verdict)}"
 
 
 def _without_counterpart(verdict: Verdict) -> str:
@@ -94,9 +94,9 @@ def _note(verdict: Verdict) -> str:
 
 
 def _key(verdict: Verdict) -> str:
-    return f"{verdict.theirs}={_short(verdict.value)}" if verdict.theirs else f"{verdict.ours}"
+    return f"{verdict.theirs}={_shortened(verdict.value)}" if verdict.theirs else f"{verdict.ours}"
 
 
-def _short(value: object) -> str:
-    shown = format_value(value)
-    return shown if len(shown) <= VALUE_WIDTH else f"{shown[: VALUE_WIDTH - 3]}..."
+def _shortened(value: object) -> str:
+    formatted = format_value(value)
+    return formatted if len(formatted) <= VALUE_WIDTH else f"{formatted[: VALUE_WIDTH - 3]}..."

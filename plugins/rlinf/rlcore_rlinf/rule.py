@@ -1,4 +1,4 @@
-"""Define the rules by which one key of RLinf's configuration files becomes a key of rlcore. Light.
+"""Define the rules by which one key of RLinf's configuration files becomes a key of rlcore.
 
 Keys with the same name and meaning need no rule. :mod:`rlcore_rlinf.rules` has the rules.
 """
@@ -28,7 +28,7 @@ class RLinfFile:
     values: Mapping[str, Any]
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Return the value at a dotted path, or `default` if the file has none."""
+        """Return the value at a dotted path, or `default` if the file does not set it."""
         return self.values.get(key, default)
 
     def episodes(self) -> int:
@@ -59,13 +59,13 @@ Raises:
 
 @dataclass(frozen=True)
 class ImportRule:
-    """How one key is imported. The first rule that matches a key decides.
+    """Rule for the import of one key. The first rule that matches a key is applied.
 
     Attributes:
         theirs: dotted path in RLinf's file; `*` matches one name, or any number of names at the
             end. Empty for behaviour of RLinf's code that no key controls.
         ours: dotted path in rlcore with as many `*`; None if rlcore has no such key.
-        note: how rlcore's key differs, or why there is none; printed after a colon.
+        note: how rlcore's key differs, or why it has no counterpart; printed after a colon.
         convert: converts the value; None if the values are equal.
         only: for a key without counterpart, the values that can be dropped without loss; None for
             all values.
@@ -85,10 +85,10 @@ class ImportRule:
         section = self.theirs.removesuffix(".*")
         below = r"\..+" if section != self.theirs else ""
         pattern = re.escape(section).replace(r"\*", r"([^.]+)") + below
-        found = re.fullmatch(pattern, path)
-        if found is None:
+        matched = re.fullmatch(pattern, path)
+        if matched is None:
             return None
-        return found[1] if found.re.groups else ""
+        return matched[1] if matched.re.groups else ""
 
 
 def table(
@@ -100,8 +100,8 @@ def table(
 
     Args:
         mapped: rules of keys that have a counterpart.
-        harmless: `{key: (note, values)}` of keys without a counterpart, whose other values a user
-            has to decide about.
+        harmless: `{key: (note, values)}` of keys without a counterpart. With these values they can
+            be dropped; with other values the user has to decide.
         dropped: `{key: note}` of keys without a counterpart that have no effect.
     """
     return (

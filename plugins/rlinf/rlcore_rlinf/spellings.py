@@ -35,7 +35,7 @@ ONE_VALUE: dict[str, tuple[Any, ...]] = {
     "rollout.sampling_params.top_p": (1,),
     "rollout.sampling_params.repetition_penalty": (1,),
 }
-"""`{key: values}` of keys that rlcore does not have; with these values they change nothing."""
+"""`{key: values}` of keys that rlcore does not have; with these values they have no effect."""
 CROP = "actor.model.center_crop"
 CROPS_OF_ENVS = ("env.train.center_crop", "env.eval.center_crop")
 """RLinf's envs crop images; in rlcore the policy does (:data:`CROP`)."""
@@ -78,24 +78,24 @@ def translate_spellings(layers: Iterable[Values]) -> None:
     """
     layers = list(layers)
     for layer in layers:
-        for old, value in _taken(layer, RENAMED):
+        for old, value in _pop_keys(layer, RENAMED):
             new = RENAMED[old]
             warn(f"{old} is read as {new}")
             put(layer, new, value)
     # without do_sample, a temperature decides whether evaluations sample
     samples = any(schema_tree.find(layer, key) is not None for layer in layers for key in DO_SAMPLE)
     for layer in layers:
-        for old, value in _taken(layer, DO_SAMPLE):
+        for old, value in _pop_keys(layer, DO_SAMPLE):
             if not isinstance(value, bool):
                 raise ConfigError(f"{old} must be true or false, got {value!r}")
             _replace(layer, old, value, {DETERMINISTIC: not value})
-        for old, value in _taken(layer, TEMPERATURES):
+        for old, value in _pop_keys(layer, TEMPERATURES):
             _replace(layer, old, value, _sampling(old, value, samples))
-        for key, value in _taken(layer, ONE_VALUE):
+        for key, value in _pop_keys(layer, ONE_VALUE):
             _require(key, value, ONE_VALUE[key])
 
 
-def _taken(layer: Values, keys: Iterable[str]) -> Iterator[tuple[str, Any]]:
+def _pop_keys(layer: Values, keys: Iterable[str]) -> Iterator[tuple[str, Any]]:
     """Remove each of the keys that a layer sets, and yield it with its value."""
     for key in keys:
         is_set, value = take(layer, key)
@@ -105,8 +105,8 @@ def _taken(layer: Values, keys: Iterable[str]) -> Iterator[tuple[str, Any]]:
 
 def _replace(layer: Values, old: str, value: Any, new: Values) -> None:
     """Warn about a key that was removed from a layer, and set the keys that have its meaning."""
-    words = " ".join(f"{key}={format_value(translated)}" for key, translated in new.items())
-    warn(f"{old}={format_value(value)} is read as {words}")
+    equivalents = " ".join(f"{key}={format_value(translated)}" for key, translated in new.items())
+    warn(f"{old}={format_value(value)} is read as {equivalents}")
     for key, translated in new.items():
         put(layer, key, translated)
 
@@ -134,14 +134,14 @@ def move_crop(layer: Values, config: RunConfig) -> None:
     """Set the policy's crop from that of an env, in place, unless the env has such a key.
 
     Args:
-        config: has the keys of the chosen components.
+        config: configuration with the keys of the chosen components.
 
     Raises:
         ConfigError: the chosen model can't crop.
     """
-    known = schema_tree.paths(config)
-    for old, value in _taken(layer, [key for key in CROPS_OF_ENVS if key not in known]):
-        if CROP in known:
+    paths = schema_tree.paths(config)
+    for old, value in _pop_keys(layer, [key for key in CROPS_OF_ENVS if key not in paths]):
+        if CROP in paths:
             warn(f"{old} is read as {CROP}")
             put(layer, CROP, value)
         elif value is not False:
@@ -155,12 +155,12 @@ def _drop_ignored(layers: list[Values], config: RunConfig) -> None:
     sides = [side for side, env in config.env.sides.items() if env.env_type == "robotwin"]
     if not sides:
         return
-    from rlcore_rlinf.rules import robotwin  # read by few of the commands that compose
+    from rlcore_rlinf.rules import robotwin  # imported only if the env is RoboTwin
 
     rules = {rule.theirs.replace("*", side): rule for rule in robotwin.IGNORED for side in sides}
     dropped = []
     for layer in layers:
-        for key, value in _taken(layer, rules):
+        for key, value in _pop_keys(layer, rules):
             rule = rules[key]
             if rule.only is not None:
                 _require(key, value, rule.only, rule.note)
@@ -170,23 +170,23 @@ def _drop_ignored(layers: list[Values], config: RunConfig) -> None:
 
 
 def _compare_chunk_steps(layers: list[Values], config: RunConfig) -> None:
-    """Remove `algorithm.n_chunk_steps`, which other keys determine, and compare it with these, as
-    far as they are plain numbers."""
-    given = [value for layer in layers for _, value in _taken(layer, [CHUNK_STEPS])]
-    if not given:
+    """Remove `algorithm.n_chunk_steps`, which other keys determine, and compare it with those that
+    are plain numbers."""
+    values = [value for layer in layers for _, value in _pop_keys(layer, [CHUNK_STEPS])]
+    if not values:
         return
     warn(
-        f"{CHUNK_STEPS} follows from max_steps_per_rollout_epoch // num_action_chunks; "
-        "it is only compared"
+        f"{CHUNK_STEPS} is max_steps_per_rollout_epoch // num_action_chunks; the value is "
+        "only checked"
     )
-    if not str(given[-1]).isdecimal():
-        raise ConfigError(f"{CHUNK_STEPS} must be int, got {given[-1]!r}")
+    if not str(values[-1]).isdecimal():
+        raise ConfigError(f"{CHUNK_STEPS} must be int, got {values[-1]!r}")
     longest, limit, chunk = (_value(layers, config, key) for key in CHUNK_STEPS_FROM)
     steps = longest or limit
-    if type(steps) is type(chunk) is int and int(given[-1]) != steps // chunk:
+    if type(steps) is type(chunk) is int and int(values[-1]) != steps // chunk:
         raise ConfigError(
             f"{CHUNK_STEPS} must be max_steps_per_rollout_epoch // num_action_chunks = "
-            f"{steps} // {chunk} = {steps // chunk}, got {given[-1]}",
+            f"{steps} // {chunk} = {steps // chunk}, got {values[-1]}",
             hint=f"leave {CHUNK_STEPS} out",
         )
 

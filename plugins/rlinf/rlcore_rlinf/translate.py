@@ -1,9 +1,9 @@
 """Translate the values of one of RLinf's files to a verdict for each of its keys.
 
-leaves --which components--> their rules and those of any file --first that fits--> Verdict
-       '-- no rule: a spelling of RLinf, else a key of rlcore, else unknown
+leaves --choose components--> rules of the components, rules of any file --first match--> Verdict
+       '-- no match: a spelling of RLinf, else a key of rlcore, else unknown
 
-Every key gets a verdict, and no verdict sets a value that its key would refuse.
+Every key gets a verdict, and no verdict sets a value that is invalid for its key.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Translation:
 
     Attributes:
         components: the chosen component by section (`env.train`, `actor.model`, ...).
-        verdicts: one for each key, in the order of the file, followed by what is assumed.
+        verdicts: one for each key, in the order of the file, then those on assumed defaults.
     """
 
     components: Mapping[str, str]
@@ -45,15 +45,15 @@ class Translation:
     def values(self) -> dict[str, Any]:
         """Return the values that the recipe sets, by dotted path.
 
-        In a file with one side of env, that side stands for both.
+        If the file has only one side of env, its values are used for both.
         """
         values = {verdict.sets: verdict.new for verdict in self.verdicts if verdict.sets}
-        for side, other in (SIDES, SIDES[::-1]):
+        for side, other_side in (SIDES, SIDES[::-1]):
             if side not in self.components:
                 values |= {
-                    side + path.removeprefix(other): value
+                    side + path.removeprefix(other_side): value
                     for path, value in values.items()
-                    if path.startswith(other)
+                    if path.startswith(other_side)
                 }
         return values
 
@@ -69,29 +69,36 @@ def translate(file: Path, composed: DictConfig, registry: Registry) -> Translati
     components = choose(file, written, registry)
     root = schema_for(registry, [type_keys(components)])
     mappings = {key.path for key in schema_tree.walk(root) if not key.section}
-    found = dict(leaves(composed, mappings))
-    only_acts = not any(path.startswith(TRAINED) for path in found)
-    if only_acts:  # a file for evaluation: its rollout.model is read as actor.model
-        found = {_moved(path, ACTING, TRAINED): leaf for path, leaf in found.items()}
-    verdicts = _checked(_one_value_each(_judged(file, found, root, components)), root)
-    if only_acts:
+    leaves_by_path = dict(leaves(composed, mappings))
+    is_evaluation = not any(path.startswith(TRAINED) for path in leaves_by_path)
+    if is_evaluation:  # a file for evaluation: its rollout.model is read as actor.model
+        leaves_by_path = {
+            _with_prefix(path, ACTING, TRAINED): leaf for path, leaf in leaves_by_path.items()
+        }
+    verdicts = _without_invalid(
+        _resolve_conflicts(_all_verdicts(file, leaves_by_path, root, components)), root
+    )
+    if is_evaluation:
         verdicts = [
-            replace(verdict, theirs=_moved(verdict.theirs, TRAINED, ACTING)) for verdict in verdicts
+            replace(verdict, theirs=_with_prefix(verdict.theirs, TRAINED, ACTING))
+            for verdict in verdicts
         ]
-    return Translation(components, _linked(verdicts))
+    return Translation(components, _with_interpolations(verdicts))
 
 
-def _moved(path: str, old: str, new: str) -> str:
+def _with_prefix(path: str, old: str, new: str) -> str:
     """Return a path with its prefix replaced."""
     return new + path.removeprefix(old) if path.startswith(old) else path
 
 
-def _judged(
-    file: Path, found: Mapping[str, Leaf], root: RunConfig, components: Mapping[str, str]
+def _all_verdicts(
+    file: Path, leaves_by_path: Mapping[str, Leaf], root: RunConfig, components: Mapping[str, str]
 ) -> list[Verdict]:
-    values = {path: leaf.value for path, leaf in found.items() if leaf.value != MISSING}
+    values = {path: leaf.value for path, leaf in leaves_by_path.items() if leaf.value != MISSING}
     judge = Judge(RLinfFile(file, values), root, [*rules_of(components), *any_file.RULES])
-    verdicts = [verdict for path, leaf in found.items() for verdict in judge.verdicts(path, leaf)]
+    verdicts = [
+        verdict for path, leaf in leaves_by_path.items() for verdict in judge.verdicts(path, leaf)
+    ]
     return [*verdicts, *judge.assumed()]
 
 
@@ -111,24 +118,27 @@ def _on_side(rule: ImportRule, section: str) -> ImportRule:
     return replace(rule, theirs=rule.theirs.replace("env.*", section), ours=ours)
 
 
-def _checked(verdicts: Sequence[Verdict], root: RunConfig) -> list[Verdict]:
-    """Leave a value to the user that its key would refuse, or that is a path which does not exist
-    on this machine."""
+def _without_invalid(verdicts: Sequence[Verdict], root: RunConfig) -> list[Verdict]:
+    """Turn verdicts with invalid values into "choose": values that the key does not accept, and
+    paths that do not exist on this machine."""
     keys = {key.path: key for key in schema_tree.walk(root)}
-    refused = _refused([verdict for verdict in verdicts if verdict.sets], root)
+    errors = _type_errors([verdict for verdict in verdicts if verdict.sets], root)
 
     def checked(verdict: Verdict) -> Verdict:
         if not verdict.sets:
             return verdict
-        problem = refused.get(id(verdict)) or _unfit(verdict.new, keys[verdict.sets])
+        problem = errors.get(id(verdict)) or _value_error(verdict.new, keys[verdict.sets])
         return replace(verdict, word="choose", note=problem) if problem else verdict
 
     return [checked(verdict) for verdict in verdicts]
 
 
-def _refused(verdicts: Sequence[Verdict], root: RunConfig) -> dict[int, str]:
+def _type_errors(verdicts: Sequence[Verdict], root: RunConfig) -> dict[int, str]:
     """Return the error of each value that has the wrong type for its key, by the identity of its
-    verdict. All values are tried at once, then halves, until the wrong ones are found."""
+    verdict.
+
+    All values are tried together, then each half, until the wrong ones are isolated.
+    """
     try:
         values: dict[str, Any] = {}
         merge(values, nested({verdict.sets: verdict.new for verdict in verdicts}), root)
@@ -137,12 +147,12 @@ def _refused(verdicts: Sequence[Verdict], root: RunConfig) -> dict[int, str]:
         if len(verdicts) == 1:
             return {id(verdicts[0]): error.message}
         half = len(verdicts) // 2
-        return {**_refused(verdicts[:half], root), **_refused(verdicts[half:], root)}
+        return {**_type_errors(verdicts[:half], root), **_type_errors(verdicts[half:], root)}
     return {}
 
 
-def _unfit(value: Any, key: schema_tree.Key) -> str:
-    """Return why a value of the right type can't be taken; empty if it can."""
+def _value_error(value: Any, key: schema_tree.Key) -> str:
+    """Return why a value of the right type is invalid; empty if it is valid."""
     numbers = [n for n in schema_tree.values_of(value) if isinstance(n, int | float)]
     if not isinstance(value, bool) and any(n not in key.range for n in numbers):
         return f"{key.path} must be {key.range}"
@@ -152,9 +162,9 @@ def _unfit(value: Any, key: schema_tree.Key) -> str:
     return ""
 
 
-def _one_value_each(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Keep one of several keys that set the same key of rlcore: the one of the same name, else the
-    first."""
+def _resolve_conflicts(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Select one of several keys that set the same key of rlcore: the one of the same name, else
+    the first."""
     deciding: dict[str, Verdict] = {}
     for verdict in verdicts:
         if verdict.sets:
@@ -167,19 +177,19 @@ def _one_value_each(verdicts: Sequence[Verdict]) -> list[Verdict]:
         if winner is verdict:
             result.append(verdict)
         elif verdict.word != "assumed":
-            same = winner.new == verdict.new
-            word: Word = "dropped" if same else "choose"
-            note = f"{winner.theirs} {'says the same' if same else 'decides'}"
+            is_equal = winner.new == verdict.new
+            word: Word = "dropped" if is_equal else "choose"
+            note = f"{winner.theirs} {'has the same value' if is_equal else 'takes precedence'}"
             result.append(replace(verdict, word=word, ours=None, new=None, note=note))
     return result
 
 
-def _linked(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Keep interpolations of keys that are taken as they are."""
-    taken = {verdict.theirs for verdict in verdicts if verdict.word == "taken"}
+def _with_interpolations(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Restore the interpolations of taken keys that refer only to other taken keys."""
+    taken_keys = {verdict.theirs for verdict in verdicts if verdict.word == "taken"}
     return [
         replace(verdict, new=verdict.raw)
-        if verdict.word == "taken" and _refers_to(verdict.raw, taken)
+        if verdict.word == "taken" and _refers_to(verdict.raw, taken_keys)
         else verdict
         for verdict in verdicts
     ]
@@ -189,5 +199,5 @@ def _refers_to(raw: Any, keys: set[str]) -> bool:
     """Check whether a value has interpolations, all of these keys."""
     if not isinstance(raw, str) or "${" not in raw:
         return False
-    named = [part.partition("}")[0] for part in raw.split("${")[1:]]
-    return all(name in keys for name in named)
+    names = [part.partition("}")[0] for part in raw.split("${")[1:]]
+    return all(name in keys for name in names)

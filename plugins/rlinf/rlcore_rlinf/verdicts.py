@@ -1,4 +1,4 @@
-"""Decide what becomes of each key: by a rule, else a spelling of RLinf, else a key of rlcore."""
+"""Decide how each key is imported: by a rule, else a spelling of RLinf, else a key of rlcore."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from rlcore_rlinf.spellings import CHUNK_STEPS, move_crop, translate_spellings
 
 Word = Literal["taken", "renamed", "assumed", "dropped", "choose"]
 WORDS: dict[Word, str] = {
-    "taken": "the same key here",
-    "renamed": "another key or value here",
-    "assumed": "not in the file: what RLinf does then",
-    "dropped": "no such key here, and nothing is lost",
+    "taken": "the same key and value in rlcore",
+    "renamed": "another key or value in rlcore",
+    "assumed": "not in the file: defaults of RLinf's code",
+    "dropped": "not needed in rlcore",
     "choose": "no counterpart: decide yourself",
 }
 SAMPLES = "do_sample"
-"""Key with which a temperature does not decide whether evaluations sample."""
+"""Key that decides whether evaluations sample, in place of the temperature."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What becomes of one key.
+    """Result of the import of one key.
 
     Attributes:
         word: kind of the verdict.
         theirs: the key in the file; "" if the file has no such key.
         value: its value.
-        ours: the key in rlcore; None if there is none.
+        ours: the key in rlcore; None without a counterpart.
         new: its value in rlcore.
         note: the reason, or how rlcore's key differs; may be empty.
         raw: the value as written in the file, with interpolations.
@@ -59,7 +59,7 @@ class Verdict:
 
 
 class Judge:
-    """Decides what becomes of each key of one file.
+    """Decides how each key of one file is imported.
 
     Args:
         file: the file.
@@ -74,12 +74,11 @@ class Judge:
         self.known = {key.path for key in schema_tree.walk(root) if not key.section}
 
     def verdicts(self, path: str, leaf: Leaf) -> list[Verdict]:
-        """Return what becomes of a key of the file: one verdict for each key of rlcore that it
-        sets, or one that none is set."""
+        """Return one verdict for each key of rlcore that a key of the file sets, at least one."""
         if leaf.problem:
             return [Verdict("choose", path, leaf.raw, note=leaf.problem)]
         if leaf.value == MISSING:
-            return [Verdict("choose", path, leaf.value, note="the file leaves it open")]
+            return [Verdict("choose", path, leaf.value, note="the file gives no value")]
         if path.startswith(ACTING):
             return [self._acting(path, leaf)]
         for rule in self.rules:
@@ -89,7 +88,7 @@ class Judge:
         return self._by_name(path, leaf)
 
     def assumed(self) -> Iterator[Verdict]:
-        """Yield what RLinf's code does if the file does not say otherwise."""
+        """Yield verdicts on defaults of RLinf's code that the file does not override."""
         for rule in self.rules:
             if rule.ours is None or "*" in rule.ours:
                 continue
@@ -116,14 +115,14 @@ class Judge:
         return Verdict("taken" if same else "renamed", path, value, ours, new, rule.note)
 
     def _acting(self, path: str, leaf: Leaf) -> Verdict:
-        """Return the verdict on a key of the acting policy, in a file that has a trained one."""
+        """Return the verdict on a key of the rollout's model, in a file that trains a model."""
         trained = TRAINED + path.removeprefix(ACTING)
         if leaf.value == self.file.get(trained, leaf.value):
-            note = "the policy that acts is the one that is trained"
+            note = "rollouts use the trained policy"
             return Verdict("dropped", path, leaf.value, note=note)
         if path in self.known:
             return Verdict("taken", path, leaf.value, path, leaf.value)
-        note = f"{trained} has another value: it decides"
+        note = f"{trained} has another value, which is used"
         return Verdict("choose", path, leaf.value, note=note)
 
     def _by_name(self, path: str, leaf: Leaf) -> list[Verdict]:
@@ -131,20 +130,20 @@ class Judge:
         if path in self.known:
             return [Verdict("taken", path, leaf.value, path, leaf.value, raw=leaf.raw)]
         if path == CHUNK_STEPS:
-            return [Verdict("dropped", path, leaf.value, note="it follows from other keys")]
+            return [Verdict("dropped", path, leaf.value, note="other keys determine it")]
         try:
             translated = list(schema_tree.leaves(self._translated(path, leaf.value)))
         except ConfigError as error:
             note = error.message.removeprefix(f"{path} ")
             return [Verdict("choose", path, leaf.value, note=note)]
         if not translated:
-            return [Verdict("dropped", path, leaf.value, note="here it has no other value")]
+            return [Verdict("dropped", path, leaf.value, note="rlcore supports only this value")]
         if all(ours in self.known for ours, _ in translated):
             return [Verdict("renamed", path, leaf.value, ours, new) for ours, new in translated]
         if leaf.value is None:
-            return [Verdict("dropped", path, None, note="it is null")]
+            return [Verdict("dropped", path, None, note="its value is null")]
         near = get_close_matches(path, self.known, n=1, cutoff=0.75)
-        note = "rlcore has no such key" + (f"; is {near[0]} meant?" if near else "")
+        note = "rlcore has no such key" + (f"; did you mean {near[0]}?" if near else "")
         return [Verdict("choose", path, leaf.value, note=note)]
 
     def _translated(self, path: str, value: Any) -> dict[str, Any]:

@@ -191,15 +191,20 @@ def test_a_file_for_evaluation(imported):
 @pytest.mark.parametrize(
     ("path", "value", "word", "note"),
     [
-        ("runner.max_epochz", 3, "choose", "rlcore has no such key; is runner.max_epochs meant?"),
+        (
+            "runner.max_epochz",
+            3,
+            "choose",
+            "rlcore has no such key; did you mean runner.max_epochs?",
+        ),
         ("algorithm.new_trick", 0.1, "choose", "rlcore has no such key"),
         ("runner.ckpt_path", "/x.pt", "choose", "actor.model.model_path"),
         ("runner.max_epochs", "many", "choose", "must be int"),
         ("actor.optim.lr", -1.0, "choose", "more than 0"),
         ("env.train.task_suite_name", "metaworld_60", "choose", "metaworld_45_ind"),
         ("env.train.seed", "${oc.env:NO_SUCH_VARIABLE}", "choose", "NO_SUCH_VARIABLE"),
-        ("env.train.rollout_epoch", "???", "choose", "leaves it open"),
-        ("rollout.model.precision", "bf16", "choose", "it decides"),
+        ("env.train.rollout_epoch", "???", "choose", "gives no value"),
+        ("rollout.model.precision", "bf16", "choose", "has another value"),
         ("actor.optim.critic_warmup_steps", 100, "choose", "critic_warmup_updates"),
         ("actor.model.openpi.use_dsrl", True, "choose", "DSRL"),
         ("actor.fsdp_config.sharding_strategy", "half_shard", "choose", "no_shard"),
@@ -275,7 +280,11 @@ def test_what_their_envs_read_decides(theirs, name, values, key, expected):
     [
         # what pays for a success once there pays at each step here
         ("env.train.reward_mode", "only_success", "reward: sparse, dense or grasp"),
-        ("env.train.init_params.max_episode_steps", 40, "env.train.max_episode_steps decides"),
+        (
+            "env.train.init_params.max_episode_steps",
+            40,
+            "env.train.max_episode_steps takes precedence",
+        ),
     ],
 )
 def test_what_two_of_their_keys_say_differently_is_to_decide(theirs, path, value, note):

@@ -1,4 +1,4 @@
-"""Hold the rules by which RLinf's keys are imported, one table for each component. Light."""
+"""Collect the import rules of RLinf's keys, one table for each component."""
 
 from __future__ import annotations
 

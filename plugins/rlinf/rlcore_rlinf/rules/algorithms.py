@@ -6,7 +6,7 @@ from typing import Any
 
 from rlcore_rlinf.rule import ImportRule, RLinfFile, table
 
-NO_CRITIC = "there is no critic"
+NO_CRITIC = "GRPO has no critic"
 NO_GROUPS = "PPO has no groups"
 
 
@@ -34,7 +34,7 @@ PPO = table(
     ImportRule(
         "algorithm.bootstrap_type",
         "algorithm.bootstrap_type",
-        "only with auto_reset there; without, a time limit is an end",
+        "RLinf bootstraps only with auto_reset; without it a time limit is a termination",
         _bootstrap,
         default="standard",
     ),

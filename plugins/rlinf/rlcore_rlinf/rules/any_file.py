@@ -6,16 +6,16 @@ from typing import Any
 
 from rlcore_rlinf.rule import UNSET, ImportRule, RLinfFile, table
 
-NAMES_OF_RAY = "a name inside Ray, which nobody needs"
-NOT_READ = "embodied training does not read it there"
-BY_ADDRESS = "which starts are played is fixed by task and trial (env.*.split)"
+NAMES_OF_RAY = "rlcore names its Ray actors itself"
+NOT_READ = "RLinf's embodied training does not read it"
+BY_ADDRESS = "task and trial determine a start (env.*.split)"
 ONE_PASS = "an evaluation plays each (task, trial) once, until its episode ends"
-OFFLOAD = "not where one process acts and learns: it keeps the weights, the optimizer leaves"
-NO_RTC = "there is no real-time chunking"
-CO_TRAINING = "there is no supervised loss beside RL"
+OFFLOAD = "if one process is actor and rollout worker, only the optimizer is offloaded"
+NO_RTC = "rlcore has no real-time chunking"
+CO_TRAINING = "rlcore has no supervised loss during RL"
 PRECISION = "actor.model.precision decides"
-OWN_WAY = "FSDP2's own way is taken"
-LANGUAGE_SERVERS = "of servers for language models; none is used"
+OWN_WAY = "FSDP2's default is used"
+LANGUAGE_SERVERS = "for servers of language models, which rlcore does not use"
 
 
 def _updates(value: Any, file: RLinfFile) -> Any:
@@ -60,65 +60,65 @@ RULES = table(
     ImportRule(
         "actor.optim.weight_decay",
         "actor.optim.weight_decay",
-        "0.01 unless they say otherwise",
+        "RLinf's default is 0.01",
         default=0.01,
     ),
     ImportRule(
         "actor.optim.total_training_steps",
         "actor.optim.total_training_steps",
-        "their schedule moves once an update, ours with each optimizer step",
+        "RLinf's schedule advances once per update, rlcore's with each optimizer step",
         _cosine_steps,
     ),
     ImportRule(
         "actor.optim.lr_warmup_steps",
         "actor.optim.lr_warmup_steps",
-        "off is 0",
+        "0 turns it off",
         lambda value, _: max(value, 0),
     ),
     ImportRule(
         "algorithm.normalize_advantages",
         "algorithm.normalize_advantages",
-        "always on there, whatever it says",
+        "RLinf always normalizes, regardless of the key",
         lambda *_: True,
     ),
     ImportRule(
         "algorithm.loss_agg_func",
         "algorithm.loss_agg_func",
-        "their losses don't read it: with masked steps each episode weighs the same",
+        "RLinf's losses ignore it: with masked steps each episode has equal weight",
         _aggregation,
         default="token-mean",
     ),
     harmless={
         "runner.resume_dir": (
-            "their checkpoints can't be resumed; a path means a run of ours",
+            "RLinf's checkpoints can't be resumed; a path must be a run of rlcore",
             (None,),
         ),
         "runner.ckpt_path": (
             "give the policy to start from as actor.model.model_path",
             (None,),
         ),
-        "runner.weight_sync_interval": ("the rollout gets new weights after each update", (1,)),
+        "runner.weight_sync_interval": ("rollout workers get new weights after each update", (1,)),
         "runner.rtc.enabled": (NO_RTC, (False,)),
         "env.*.specific_reset_id": (BY_ADDRESS, (None,)),
-        "actor.training_backend": ("one way to train", ("fsdp",)),
+        "actor.training_backend": ("rlcore trains with FSDP2 only", ("fsdp",)),
         "actor.enable_sft_co_train": (CO_TRAINING, (False,)),
         "actor.optim.critic_warmup_steps": (
-            "it counts optimizer steps there; algorithm.critic_warmup_updates counts updates",
+            "RLinf counts optimizer steps; algorithm.critic_warmup_updates counts updates",
             (0,),
         ),
-        "actor.optim.min_lr_rate": ("the cosine ends at 0 here", (None, 0, 0.0)),
-        "actor.optim.num_cycles": ("the cosine has half a cycle here", (0.5,)),
+        "actor.optim.min_lr_rate": ("rlcore's cosine schedule ends at 0", (None, 0, 0.0)),
+        "actor.optim.num_cycles": ("rlcore's cosine schedule has half a cycle", (0.5,)),
         "actor.fsdp_config.strategy": ("both are FSDP2", ("fsdp", "fsdp2")),
         "actor.fsdp_config.amp_autocast.enabled": (PRECISION, (False,)),
-        "actor.fsdp_config.grad_scaler.enabled": ("bf16 needs none", (False,)),
-        "actor.fsdp_config.use_liger_kernel": ("there are no such kernels", (False,)),
+        "actor.fsdp_config.grad_scaler.enabled": ("bf16 needs no gradient scaling", (False,)),
+        "actor.fsdp_config.use_liger_kernel": ("rlcore has no such kernels", (False,)),
         "reward.use_reward_model": ("rewards come from the env", (False,)),
         "critic.use_critic_model": ("the critic is a head of the policy", (False,)),
     },
     dropped={
         "hydra.*": "Hydra's own settings; those of a sweep are given on the command line",
-        "runner.max_steps": "it counts updates there and is folded into runner.max_epochs; here it "
-        "counts env steps",
+        "runner.max_steps": "RLinf counts updates, which runner.max_epochs includes; rlcore counts "
+        "env steps",
         "runner.eval_policy_path": NOT_READ,
         "runner.seq_length": NOT_READ,
         "runner.max_prompt_length": NOT_READ,
@@ -127,7 +127,7 @@ RULES = table(
         "runner.per_worker_log_path": "Ray keeps the output of each worker",
         "runner.rtc.*": NO_RTC,
         "env.group_name": NAMES_OF_RAY,
-        "env.enable_offload": "only env.train and env.eval are asked, here and there",
+        "env.enable_offload": "only env.train and env.eval are read",
         "env.*.seed": "all randomness comes from runner.seed",
         "env.*.is_eval": "env.eval is for evaluation",
         "env.*.use_fixed_reset_state_ids": BY_ADDRESS,
@@ -137,8 +137,8 @@ RULES = table(
         "env.eval.max_steps_per_rollout_epoch": ONE_PASS,
         "rollout.group_name": NAMES_OF_RAY,
         "rollout.generation_backend": NOT_READ,
-        "rollout.backend": "policies act in the rollout's own process",
-        "rollout.recompute_logprobs": f"{NOT_READ}; algorithm.recompute_logprobs does it here",
+        "rollout.backend": "policies run in the rollout worker's process",
+        "rollout.recompute_logprobs": f"{NOT_READ}; rlcore has algorithm.recompute_logprobs",
         "rollout.unnorm_key": NOT_READ,
         "rollout.enforce_eager": LANGUAGE_SERVERS,
         "rollout.gpu_memory_utilization": LANGUAGE_SERVERS,
@@ -155,12 +155,12 @@ RULES = table(
         "actor.fsdp_config.use_orig_params": OWN_WAY,
         "actor.fsdp_config.enable_gradient_accumulation": "micro_batch_size and "
         "global_batch_size decide",
-        "actor.fsdp_config.wrap_policy": "the policy names its blocks",
-        "algorithm.kl_penalty": f"{NOT_READ}; the KL here is k3",
-        "algorithm.kl_beta": f"{NOT_READ}; here it adds a KL to the starting weights",
-        "algorithm.clip_ratio_c": f"{NOT_READ}; here it is the dual clip",
+        "actor.fsdp_config.wrap_policy": "the policy defines which blocks are wrapped",
+        "algorithm.kl_penalty": f"{NOT_READ}; rlcore's KL estimator is k3",
+        "algorithm.kl_beta": f"{NOT_READ}; in rlcore it adds a KL to the initial weights",
+        "algorithm.clip_ratio_c": f"{NOT_READ}; in rlcore it is the dual clip",
         "algorithm.ratio_clip_eps": NOT_READ,
-        "algorithm.reward_coef": "env.train.reward_coef is what counts",
-        "weight_syncer.*": "the weights travel in one way, and only what is trained",
+        "algorithm.reward_coef": "env.train.reward_coef is used",
+        "weight_syncer.*": "rlcore sends only trained weights",
     },
 )

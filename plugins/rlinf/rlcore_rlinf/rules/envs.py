@@ -10,7 +10,7 @@ from rlcore_rlinf.rule import UNSET, ImportRule, RLinfFile
 LAST_FRAME = ImportRule(
     "",
     "env.*.render_final",
-    "nothing reads the last frame where a time limit is an end",
+    "the last frame is not read if a time limit counts as a termination",
     lambda _, file: UNSET if file.get("env.train.auto_reset") else False,
 )
 
@@ -32,7 +32,7 @@ def one_of(names: dict[str, str], phrase: str) -> Callable[[Any, RLinfFile], str
 
 def trials_per_task(
     tasks: Callable[[RLinfFile], int] = lambda _: 1,
-    note: str = "as many episodes as theirs, each once",
+    note: str = "as many episodes as RLinf, each once",
     most: int | None = None,
 ) -> ImportRule:
     """Return the rule that evaluates as many episodes as RLinf does.

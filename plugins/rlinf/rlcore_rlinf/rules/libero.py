@@ -17,13 +17,13 @@ TASKS = {
 }
 """Number of tasks of each suite."""
 OPENVLA = ("openvla", "openvla_oft")
-AS_TRAINED = "theirs evaluates on the starts of training, too"
+AS_TRAINED = "RLinf also evaluates on the training starts"
 
 
 def _square(height: Any, file: RLinfFile) -> Any:
     sides = (f"env.{side}.init_params.camera_widths" for side in ("train", "eval"))
     if any(file.get(width, height) != height for width in sides):
-        raise ValueError("frames are square here")
+        raise ValueError("rlcore's frames are square")
     return height
 
 
@@ -53,12 +53,12 @@ RULES = table(
         "env.*.init_params.camera_heights", "env.*.image_size", "frames are square", _square
     ),
     constant("env.*.starts", "all 50 init states", "all"),
-    constant("env.*.settle_steps", "their env waits 15 steps", 15),
-    ImportRule("", "env.*.gripper", "as the policy's checkpoints give it", _gripper),
-    ImportRule("", "env.*.cameras", "those that the policy takes", _cameras),
+    constant("env.*.settle_steps", "RLinf's env waits 15 steps", 15),
+    ImportRule("", "env.*.gripper", "as the policy's checkpoints output it", _gripper),
+    ImportRule("", "env.*.cameras", "the cameras that the policy reads", _cameras),
     constant("env.eval.split", AS_TRAINED, "train"),
     constant("env.eval.allow_training_trials", AS_TRAINED, True),
     trials_per_task(_tasks, most=50),
     LAST_FRAME,
-    dropped={"env.*.init_params.camera_widths": "env.*.image_size is both"},
+    dropped={"env.*.init_params.camera_widths": "env.*.image_size sets both sides"},
 )

@@ -9,8 +9,8 @@ from rlcore_rlinf.rules.envs import trials_per_task
 
 BRIDGE = "widowx_bridge"
 POLICY_SETUP = "actor.model.policy_setup"
-IN_THE_TASK = "the task fixes it"
-UNITS_SAY = "env.*.action_units and env.*.gripper say it"
+IN_THE_TASK = "the task determines it"
+UNITS_SAY = "env.*.action_units and env.*.gripper replace it"
 AS_RECORDED = "frames as they are recorded"
 
 
@@ -26,8 +26,8 @@ def _reward(mode: Any, file: RLinfFile) -> str:
     if mode == "default":
         return "grasp"
     # as a difference it equals sparse if the first success ends the episode
-    goes_on = file.get("env.train.ignore_terminations") and file.get("env.train.use_rel_reward")
-    if mode == "only_success" and not goes_on:
+    continues = file.get("env.train.ignore_terminations") and file.get("env.train.use_rel_reward")
+    if mode == "only_success" and not continues:
         return "sparse"
     raise ValueError("reward: sparse, dense or grasp")
 
@@ -67,21 +67,21 @@ RULES = table(
     ImportRule(
         "env.*.init_params.max_episode_steps",
         "env.*.max_episode_steps",
-        "what ends an episode there",
+        "RLinf's time limit of an episode",
     ),
-    ImportRule("env.*.reward_mode", "env.*.reward", "what a step is worth", _reward),
-    constant("env.*.reward", "as their env gives it", "grasp"),
-    constant("env.*.robot_state", "as their env gives it: qpos", "joints"),
+    ImportRule("env.*.reward_mode", "env.*.reward", "reward of a step", _reward),
+    constant("env.*.reward", "as RLinf's env returns it", "grasp"),
+    constant("env.*.robot_state", "as RLinf's env returns it: qpos", "joints"),
     ImportRule(
         "",
         "env.*.action_units",
-        "metres and radians, as their checkpoints give them",
+        "metres and radians, as RLinf's checkpoints output them",
         _on_bridge("metric"),
     ),
     ImportRule(
         "",
         "env.*.gripper",
-        "above 0.5 opens, as their checkpoints give it",
+        "above 0.5 opens, as RLinf's checkpoints output it",
         _on_bridge("binary"),
     ),
     ImportRule("", "env.*.image_size", AS_RECORDED, _pi(480)),
@@ -92,13 +92,13 @@ RULES = table(
         "env.*.init_params.sim_config.control_freq": (IN_THE_TASK, (5,)),
         "env.*.init_params.sensor_configs.shader_pack": ("one shader", ("default",)),
         "env.*.init_params.use_multiple_plates": ("the task's variants have more plates", (False,)),
-        "env.*.use_rel_reward": ("reward: grasp is the change since the step before", (True,)),
+        "env.*.use_rel_reward": ("reward: grasp is the change since the previous step", (True,)),
         "env.*.use_step_penalty": ("there is no penalty", (False,)),
-        "env.*.wrap_obs_mode": ("the policy's spec says what it reads", ("default",)),
+        "env.*.wrap_obs_mode": ("the policy's spec determines what it reads", ("default",)),
     },
     dropped={
-        "env.*.init_params.render_mode": "films are of what the policy sees",
-        "env.*.init_params.num_envs": "env.*.total_num_envs is what counts",
+        "env.*.init_params.render_mode": "videos show what the policy observes",
+        "env.*.init_params.num_envs": "env.*.total_num_envs is used",
         "env.*.policy_setup": UNITS_SAY,
         POLICY_SETUP: UNITS_SAY,
     },

@@ -18,7 +18,7 @@ TASKS = {"metaworld_50": 50, "metaworld_45_ind": 45, "metaworld_45_ood": 5}
 SENTENCES = "rlinf/envs/metaworld/metaworld_config.json"
 EXECUTED = [0, 1, 2, 6]  # position and gripper of a 7-dof action; MetaWorld's arm does not rotate
 ARM_ACTION_DIM = 7
-NOT_READ = "their env does not read it: its frames are of 480 x 480 pixels"
+NOT_READ = "RLinf's env does not read it: its frames have 480 x 480 pixels"
 
 
 def _sentences(_: Any, file: RLinfFile) -> str:
@@ -43,14 +43,14 @@ RULES = table(
         "the set of tasks",
         one_of(SUITES, "the task suites are"),
     ),
-    constant("env.*.image_size", "their frames, whatever init_params says", 480),
-    constant("env.*.settle_steps", "their env waits 15 steps, and one more", 16),
-    ImportRule("", "env.*.sentences", "what RLinf tells the policy", _sentences),
+    constant("env.*.image_size", "RLinf's frame size, regardless of init_params", 480),
+    constant("env.*.settle_steps", "RLinf's env waits 16 steps", 16),
+    ImportRule("", "env.*.sentences", "RLinf's instructions", _sentences),
     trials_per_task(
-        _tasks, "as many episodes as theirs, each start once; theirs are drawn at random"
+        _tasks, "as many episodes as RLinf, each start once; RLinf draws starts at random"
     ),
     LAST_FRAME,
-    ImportRule("", "actor.model.action_entries", "the arm does not turn", _entries),
+    ImportRule("", "actor.model.action_entries", "the arm does not rotate", _entries),
     dropped={
         "env.*.init_params.camera_heights": NOT_READ,
         "env.*.init_params.camera_widths": NOT_READ,

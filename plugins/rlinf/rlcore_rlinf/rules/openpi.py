@@ -8,8 +8,8 @@ from rlcore_rlinf.rule import Convert, ImportRule, RLinfFile, defaults, table
 
 MODEL = "actor.model"
 OPENPI = "actor.model.openpi"
-NO_RTC = "there is no real-time chunking"
-DSRL = "of DSRL, an algorithm of its own here: algorithm=dsrl"
+NO_RTC = "rlcore has no real-time chunking"
+DSRL = "DSRL is an algorithm in rlcore: algorithm=dsrl"
 
 
 def _same_as(other: str) -> Convert:
@@ -29,14 +29,16 @@ def _one_key(theirs: str, ours: str) -> ImportRule:
 
 
 RULES = table(
-    ImportRule("actor.model.num_steps", "actor.model.openpi.num_steps", "it stands below openpi"),
+    ImportRule(
+        "actor.model.num_steps", "actor.model.openpi.num_steps", "the key is in the section openpi"
+    ),
     _one_key("action_chunk", "num_action_chunks"),
     _one_key("action_env_dim", "action_dim"),
     _one_key("add_value_head", "add_value_head"),
     ImportRule(
         "actor.model.precision",
         "actor.model.precision",
-        "null is theirs for bf16 with some weights in fp32; here fp32 unless bf16 is asked for",
+        "in RLinf null is bf16 with some weights in fp32; in rlcore null is fp32",
         lambda value, _: "fp32" if value is None else value,
     ),
     ImportRule(
@@ -46,7 +48,7 @@ RULES = table(
         lambda value, _: bool(value),
     ),
     *defaults(
-        "theirs where a file is silent",
+        "RLinf's default",
         {
             "actor.model.openpi.config_name": "pi0_libero",
             "actor.model.openpi.num_images_in_input": 2,
@@ -56,7 +58,7 @@ RULES = table(
     harmless={
         "actor.model.openpi.use_dsrl": (DSRL, (False,)),
         "actor.model.openpi.rtc_enabled": (NO_RTC, (False,)),
-        "actor.config_name": ("of supervised training beside RL", (None,)),
+        "actor.config_name": ("for supervised training during RL", (None,)),
     },
     dropped={
         "actor.model.use_proprio": "config_name decides whether the state is read",
@@ -69,9 +71,9 @@ RULES = table(
         "actor.model.openpi.dsrl_hidden_dims": DSRL,
         "actor.model.openpi.rtc_guidance_clip": NO_RTC,
         "actor.model.openpi.rtc_guidance_mode": NO_RTC,
-        "actor.model.policy_setup": "openpi.config_name is the robot",
-        "actor.model.model_name": "model_type says it",
-        "rollout.sampling_params.*": "of token policies: a flow policy draws noise "
+        "actor.model.policy_setup": "openpi.config_name determines the robot",
+        "actor.model.model_name": "model_type determines it",
+        "rollout.sampling_params.*": "for token policies; a flow policy samples noise "
         "(openpi.noise_method)",
     },
 )

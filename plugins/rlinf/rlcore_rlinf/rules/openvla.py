@@ -6,7 +6,7 @@ from typing import Any
 
 from rlcore_rlinf.rule import UNSET, ImportRule, RLinfFile, table
 
-IN_THE_CHECKPOINT = "the checkpoint says it"
+IN_THE_CHECKPOINT = "the checkpoint determines it"
 
 
 def _greedy(_: Any, file: RLinfFile) -> Any:
@@ -42,13 +42,13 @@ OPENVLA_OFT = table(
         "actor.model.hidden_size": IN_THE_CHECKPOINT,
         "actor.model.add_bias_linear": IN_THE_CHECKPOINT,
         "actor.model.add_qkv_bias": IN_THE_CHECKPOINT,
-        "actor.model.center_crop": "they don't read it: the policy sees whole frames; here true "
-        "shows it the middle of them",
-        "actor.model.attn_implementation": "torch chooses the kernel of attention",
+        "actor.model.center_crop": "RLinf ignores it: its policy gets whole frames; in rlcore true "
+        "crops their centre",
+        "actor.model.attn_implementation": "torch chooses the attention kernel",
         "actor.model.low_cpu_mem_usage": "weights are read where they are needed",
-        "actor.model.trust_remote_code": "no code of a checkpoint is run",
-        "actor.model.policy_setup": "unnorm_key and the env's action units say it",
-        "rollout.sampling_params.max_new_tokens": "as many as an action has",
+        "actor.model.trust_remote_code": "rlcore runs no code of a checkpoint",
+        "actor.model.policy_setup": "unnorm_key and the env's action units determine it",
+        "rollout.sampling_params.max_new_tokens": "the action's dimension determines it",
     },
 )
 OPENVLA = (

@@ -18,7 +18,7 @@ CLEAN = {
 """RoboTwin's `demo_clean`."""
 NO_COLLECTION = "RoboTwin's own data collection and evaluation do not run"
 NEEDED = "the policy needs it"
-NOT_OBSERVED = "no policy sees it"
+NOT_OBSERVED = "no policy observes it"
 
 HARMLESS = {
     "env.*.task_config.render_freq": ("processes have no screen for RoboTwin's window", (0,)),
@@ -58,14 +58,18 @@ IGNORED = table(harmless=HARMLESS, dropped=DROPPED)
 
 RULES = (
     ImportRule(
-        "env.train.seeds_path", "env.train.train_seeds_path", "in its order; theirs is shuffled"
+        "env.train.seeds_path",
+        "env.train.train_seeds_path",
+        "in the order of the file; RLinf shuffles",
     ),
     ImportRule(
-        "env.eval.seeds_path", "env.eval.heldout_seeds_path", "in its order; theirs is shuffled"
+        "env.eval.seeds_path",
+        "env.eval.heldout_seeds_path",
+        "in the order of the file; RLinf shuffles",
     ),
     ImportRule("env.*.center_crop", "env.*.center_crop", "of the env's frames", default=False),
     *defaults(
-        "RoboTwin's own",
+        "RoboTwin's default",
         {
             "env.*.task_config.planner_backend": "curobo",
             "env.*.task_config.camera.collect_wrist_camera": True,
@@ -74,14 +78,14 @@ RULES = (
     ),
     *table(
         harmless={
-            "env.*.use_custom_reward": ("a solved task is worth reward_coef", (True,)),
+            "env.*.use_custom_reward": ("the reward of success is reward_coef", (True,)),
         }
     ),
     *IGNORED,
     ImportRule(
         "",
         "env.eval.trials_per_task",
-        "as many episodes as theirs, each once",
+        "as many episodes as RLinf, each once",
         lambda _, file: file.episodes() or UNSET,
     ),
     LAST_FRAME,
