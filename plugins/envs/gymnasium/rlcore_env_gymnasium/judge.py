@@ -7,7 +7,7 @@ from typing import Any
 
 from rlcore.contracts.errors import EnvError
 from rlcore_env_gymnasium.settings import GymnasiumConfig
-from rlcore_env_gymnasium.spec import HOW, require_success, success_names, untold
+from rlcore_env_gymnasium.spec import HOW, no_success_message, require_success, success_names
 
 
 class Judge:
@@ -41,7 +41,7 @@ class Judge:
             for name in self._names:
                 if name in info:
                     return bool(info[name])
-            raise EnvError(untold(self._config, info), hint=HOW)
+            raise EnvError(no_success_message(self._config, info), hint=HOW)
         if rule["end"]:
             return terminated
         return (reward if rule["sum"] == "reward" else self._total) >= float(rule["least"])

@@ -26,7 +26,7 @@ STEPS = 8
 CLOSE = 1e-3  # absolute tolerance with which starts are "close"
 
 
-def known(ident: str) -> Any:
+def known(env_id: str) -> Any:
     """Return gymnasium's spec of an id, `Name-v0` or `module:Name-v0`.
 
     For an unknown id, the packages in `REGISTER` are imported one after the other until one of them
@@ -35,39 +35,39 @@ def known(ident: str) -> Any:
     Raises:
         ImportError: no package registers the id. The message lists the imports that failed.
     """
-    module, _, name = ident.rpartition(":")
+    module, _, name = env_id.rpartition(":")
     if module:
         importlib.import_module(module)
     failed = []
-    for each in ("", *REGISTER):
+    for package in ("", *REGISTER):
         try:
-            if each and importlib.util.find_spec(each):
-                importlib.import_module(each)
+            if package and importlib.util.find_spec(package):
+                importlib.import_module(package)
             return gymnasium.spec(name)
         except gymnasium.error.Error as error:
             unknown = error
         except Exception as error:  # failed import of a package that may not be the one needed
-            failed.append(f"{each} can't be imported: {error}")
+            failed.append(f"{package} can't be imported: {error}")
     raise ImportError("; ".join([str(unknown), *failed]))
 
 
-def registered(ident: str) -> Any:
+def registered(env_id: str) -> Any:
     """Return a copy of gymnasium's spec of an id without time limit: rlcore applies its own."""
-    spec = copy.deepcopy(known(ident))
+    spec = copy.deepcopy(known(env_id))
     spec.max_episode_steps = None
     return spec
 
 
-def make(ident: str, kwargs: Mapping[str, Any], *, renders: bool) -> Any:
+def make(env_id: str, kwargs: Mapping[str, Any], *, renders: bool) -> Any:
     """Make the env.
 
     Args:
-        ident: id of the env.
+        env_id: id of the env.
         kwargs: further arguments of `gymnasium.make`.
         renders: whether its `render` returns frames.
     """
     mode: dict[str, Any] = {"render_mode": "rgb_array"} if renders else {}
-    return gymnasium.make(registered(ident), disable_env_checker=True, **mode, **kwargs)
+    return gymnasium.make(registered(env_id), disable_env_checker=True, **mode, **kwargs)
 
 
 def leaves(space: Any, place: str = "") -> Iterator[tuple[str, Any]]:
@@ -106,15 +106,15 @@ def numbers(space: Any, value: Any) -> np.ndarray:
     return np.asarray(spaces.flatten(space, value), dtype=np.float32).reshape(-1)
 
 
-def action_of(space: Any, given: np.ndarray) -> Any:
+def action_of(space: Any, action: np.ndarray) -> Any:
     """Convert rlcore's action, float32 `[A]`, to one of the env's.
 
     For a Discrete space it is the index of the largest entry. For a Box it is reshaped, clipped to
     the bounds and cast.
     """
     if isinstance(space, spaces.Discrete):
-        return int(space.start + np.argmax(given))
-    clipped = np.clip(given.reshape(space.shape), space.low, space.high)
+        return int(space.start + np.argmax(action))
+    clipped = np.clip(action.reshape(space.shape), space.low, space.high)
     return clipped.astype(space.dtype)
 
 
@@ -130,7 +130,7 @@ def brought(before: set[str]) -> dict[str, str]:
     return {name: metadata.version(name) for name in sorted(names)}
 
 
-def measured(ident: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def measured(env_id: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """Measure the facts of an env, as a mapping that JSON can hold.
 
     The same actions are played three times from seed 7: twice in one env, and in another env after
@@ -138,19 +138,19 @@ def measured(ident: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     show whether the seed determines the start, and whether the whole episode is bitwise the same.
     """
     before = {*sys.modules}
-    spec = registered(ident)
-    limit = known(ident).max_episode_steps
-    probe = make(ident, kwargs, renders=False)
+    spec = registered(env_id)
+    limit = known(env_id).max_episode_steps
+    probe = make(env_id, kwargs, renders=False)
     modes = probe.metadata.get("render_modes", [])
     frame = None
-    filmed = []
+    rendered = []
     if "rgb_array" in modes:
-        rendering = make(ident, kwargs, renders=True)
+        rendering = make(env_id, kwargs, renders=True)
         rendering.reset(seed=0)
-        drawn = rendering.render()
-        frame = list(np.shape(drawn)[:2]) if np.ndim(drawn) == 3 else None
+        picture = rendering.render()
+        frame = list(np.shape(picture)[:2]) if np.ndim(picture) == 3 else None
         # rendering may change the observations after it
-        filmed = [played(rendering, seed=7, films=True)[0]]
+        rendered = [played(rendering, seed=7, films=True)[0]]
         rendering.close()
     parts = [
         {
@@ -161,18 +161,18 @@ def measured(ident: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
         for place, space in leaves(probe.observation_space)
     ]
     first, infos = played(probe, seed=7)
-    again, _ = played(probe, seed=7)
-    second = make(ident, kwargs, renders=False)
-    played(second, seed=8)
-    elsewhere, _ = played(second, seed=7)
-    second.close()
+    second, _ = played(probe, seed=7)
+    other_env = make(env_id, kwargs, renders=False)
+    played(other_env, seed=8)
+    third, _ = played(other_env, seed=7)
+    other_env.close()
     facts = {
         "parts": parts,
         "frame": frame,
         "action": _action(probe.action_space),
         "infos": sorted(infos),
-        "starts": _exactness([r[:1] for r in (first, again, elsewhere)]),
-        "course": _exactness([first, again, elsewhere, *filmed]) == "bitwise",
+        "starts": _exactness([r[:1] for r in (first, second, third)]),
+        "course": _exactness([first, second, third, *rendered]) == "bitwise",
         "threshold": spec.reward_threshold,
         "limit": limit,
         "version": str(getattr(spec, "version", "") or ""),
@@ -199,9 +199,9 @@ def played(env: Any, *, seed: int, films: bool = False) -> tuple[list[np.ndarray
     observation, _ = env.reset(seed=seed)
     observations = [_flat(env, observation)]
     names = set[str]()
-    draw = np.random.default_rng(0)
+    random = np.random.default_rng(0)
     for _ in range(STEPS):
-        action = _drawn(env.action_space, draw)
+        action = _random_action(env.action_space, random)
         if films:
             env.render()
         observation, _, terminated, truncated, info = env.step(action)
@@ -212,31 +212,31 @@ def played(env: Any, *, seed: int, films: bool = False) -> tuple[list[np.ndarray
     return observations, names
 
 
-def _drawn(space: Any, draw: np.random.Generator) -> Any:
+def _random_action(space: Any, random: np.random.Generator) -> Any:
     if isinstance(space, spaces.Discrete):
-        return int(space.start + draw.integers(space.n))
+        return int(space.start + random.integers(space.n))
     low = np.maximum(space.low, -1.0)
     high = np.minimum(space.high, 1.0)
-    return draw.uniform(low, np.maximum(low, high)).astype(space.dtype)
+    return random.uniform(low, np.maximum(low, high)).astype(space.dtype)
 
 
 def _flat(env: Any, observation: Any) -> np.ndarray:
-    known = [
+    parts = [
         np.asarray(part(observation, place), np.float64).reshape(-1)
         if is_picture(space)
         else numbers(space, part(observation, place))
         for place, space in leaves(env.observation_space)
         if is_picture(space) or _width(space)
     ]
-    return np.concatenate([*known, np.zeros(0)])
+    return np.concatenate([*parts, np.zeros(0)])
 
 
 def _exactness(plays: Sequence[Sequence[np.ndarray]]) -> str:
     """Return how well repetitions of an episode agree: "bitwise", "close" or "none"."""
-    first, *others = plays
-    if any(len(other) != len(first) for other in others):
+    first, *repetitions = plays
+    if any(len(repetition) != len(first) for repetition in repetitions):
         return "none"
-    pairs = [(a, b) for other in others for a, b in zip(first, other, strict=True)]
+    pairs = [(a, b) for repetition in repetitions for a, b in zip(first, repetition, strict=True)]
     if all(np.array_equal(a, b, equal_nan=True) for a, b in pairs):
         return "bitwise"
     return "close" if all(np.allclose(a, b, atol=CLOSE, rtol=0) for a, b in pairs) else "none"
@@ -248,8 +248,8 @@ def _kind(space: Any) -> str:
 
 def _width(space: Any) -> int:
     """Return the flattened size of a space; 0 if it is not numeric, e.g. text."""
-    known = (spaces.Box, spaces.Discrete, spaces.MultiBinary, spaces.MultiDiscrete)
-    return int(spaces.flatdim(space)) if isinstance(space, known) else 0
+    numeric = (spaces.Box, spaces.Discrete, spaces.MultiBinary, spaces.MultiDiscrete)
+    return int(spaces.flatdim(space)) if isinstance(space, numeric) else 0
 
 
 def _action(space: Any) -> dict[str, Any]:
@@ -263,9 +263,9 @@ def _action(space: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    asked = json.load(sys.stdin)
+    request = json.load(sys.stdin)
     try:
-        answer: dict[str, Any] = measured(asked["id"], asked["kwargs"])
+        answer: dict[str, Any] = measured(request["id"], request["kwargs"])
     except (gymnasium.error.Error, ImportError, TypeError) as error:
         answer = {"error": f"{type(error).__name__}: {error}"}
     print("\n" + json.dumps(answer))

@@ -1,4 +1,4 @@
-"""Define the settings of a gymnasium env: its id and the meaning of its numbers. Light."""
+"""Define the settings of a gymnasium env: its id and the meaning of its numbers."""
 
 from __future__ import annotations
 
@@ -32,32 +32,34 @@ class GymnasiumConfig(SimulatedEnvConfig):
     )
     kwargs: Any = key("further arguments of gymnasium.make, a mapping; null: none")
     cameras: Any = key(
-        "cameras, name: what fills it: render, or the place of a picture in the observation "
+        "cameras by name: render, or the place of a picture in the observation "
         "(pixels.top); {}: none; null: the pictures of the observation, or else render"
     )
     image_size: int | None = key(
-        "height and width that pictures are brought to; null: as they are", 64, minimum=1,
+        "height and width to which pictures are resized; null: not resized",
+        64,
+        minimum=1,
         magnitude_limit=4096,
-    )  # fmt: skip
+    )
     states: list[str] | None = key(
         "places of the observation's numbers that make the state, in order; null: all"
     )
     actions: Any = key(
-        "what the action's entries mean, in order, meaning: entries, as in "
+        "meanings of the action's entries, in order, with their number, as in "
         "{ee_delta_position: 3, gripper: 1}; null: joint_delta"
     )
     success: str | None = key(
         "when the task is solved: info:NAME, terminated, reward:X or return:X, at least X "
         "in a step or so far; null: info:is_success or info:success"
     )
-    instruction: str | None = key("the sentence of its task; null: its id")
+    instruction: str | None = key("instruction of its task; null: its id")
     vectorization: str = key(
-        "who makes many of one: rlcore, in processes, or gymnasium.make_vec in this way",
+        "how rows are simulated: in processes of rlcore, or by gymnasium.make_vec in this mode",
         PROCESSES,
         choices=VECTORIZATIONS,
     )
     autoreset: str = key(
-        "how that vector env begins its next episode",
+        "autoreset mode of the vector env",
         "Disabled",
         choices=AUTORESETS,
         when=When("vectorization", VECTORIZATIONS[1:]),

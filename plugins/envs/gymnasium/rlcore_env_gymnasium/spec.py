@@ -47,10 +47,10 @@ def env_spec(config: GymnasiumConfig) -> EnvSpec:
     facts = facts_of(config)
     if facts["starts"] == "none":
         raise ConfigError(
-            f"{config.id}: reset(seed=7) gave another observation when it was asked again, so a "
-            "trial does not fix its start",
-            hint="the env must draw from self.np_random alone, and reset all that an episode "
-            "changes",
+            f"{config.id}: reset(seed=7) returned another observation when it was repeated, so a "
+            "trial does not determine its start",
+            hint="the env must sample only from self.np_random, and reset all state that an "
+            "episode changes",
         )
     name = config.id.rpartition(":")[2].rpartition("/")[2]
     spec = EnvSpec(
@@ -72,7 +72,7 @@ def env_spec(config: GymnasiumConfig) -> EnvSpec:
     )
     names = success_names(config)
     if names and not {*names} & {*facts["infos"]}:
-        raise ConfigError(untold(config, facts["infos"]), hint=HOW)
+        raise ConfigError(no_success_message(config, facts["infos"]), hint=HOW)
     return spec
 
 
@@ -175,7 +175,7 @@ def _actions(config: GymnasiumConfig, action: Mapping[str, Any]) -> tuple[Action
             f"actions of {config.id} are {size} numbers, got {meanings}, which are "
             f"{sum(meanings.values())}"
         )
-    said = f"the greatest entry chooses one of {size}" if kind == "Discrete" else ""
+    convention = f"the greatest entry chooses one of {size}" if kind == "Discrete" else ""
     channels = []
     first = 0
     for meaning, count in meanings.items():
@@ -186,7 +186,9 @@ def _actions(config: GymnasiumConfig, action: Mapping[str, Any]) -> tuple[Action
                     hint="register the env with gymnasium.wrappers.RescaleAction",
                 )
             channels.append(
-                ActionChannel(cast(ActionMeaning, meaning), entries, low, high, convention=said)
+                ActionChannel(
+                    cast(ActionMeaning, meaning), entries, low, high, convention=convention
+                )
             )
         first += count
     return tuple(channels)
@@ -213,7 +215,7 @@ def success_names(config: GymnasiumConfig) -> tuple[str, ...]:
     return USUAL if rule is None else (rule["info"],) if rule["info"] else ()
 
 
-def untold(config: GymnasiumConfig, info: Iterable[str]) -> str:
+def no_success_message(config: GymnasiumConfig, info: Iterable[str]) -> str:
     """Return the error message for an `info` without any of the names that tell success."""
     names = " or ".join(success_names(config))
     return f"{config.id}: info has no {names}, it has {sorted(info)}"

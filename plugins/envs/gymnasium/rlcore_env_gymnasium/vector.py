@@ -3,7 +3,7 @@
 rlcore chooses the next start of each row, and resets rows individually. So it ignores what a vector
 env does with rows that have ended: with `NextStep` and `SameStep` they begin an episode whose
 results are discarded, with `Disabled` they are reset before the next step. The final observation of
-an episode is in `final_obs` with `SameStep`, and is the step's own otherwise.
+an episode is in `final_obs` with `SameStep`, and in the step's observation in the other modes.
 """
 
 from __future__ import annotations
@@ -42,13 +42,17 @@ class VectorEnv:
         self._view = View(config)
         self._mode = AutoresetMode(config.autoreset)
         mode: dict[str, Any] = {"render_mode": "rgb_array"} if self._view.renders else {}
-        own: dict[str, Any] = {} if config.vectorization == "vector_entry_point" else {
-            "vector_kwargs": {"autoreset_mode": self._mode}
-        }  # fmt: skip
+        autoreset: dict[str, Any] = {"vector_kwargs": {"autoreset_mode": self._mode}}
+        if config.vectorization == "vector_entry_point":
+            autoreset = {}  # such an env has a fixed mode, which its metadata state
         self._env: Any = gymnasium.make_vec(
-            registered(config.id), num_envs, config.vectorization, **own, **mode,
+            registered(config.id),
+            num_envs,
+            config.vectorization,
+            **autoreset,
+            **mode,
             **dict(config.kwargs or {}),
-        )  # fmt: skip
+        )
         self._mode = AutoresetMode(self._env.metadata.get("autoreset_mode", self._mode))
         self._judges = [Judge(config) for _ in range(num_envs)]
         self._running = np.zeros(num_envs, bool)
@@ -60,10 +64,10 @@ class VectorEnv:
             camera.name: np.zeros((num_envs, camera.height, camera.width, 3), np.uint8)
             for camera in self.spec.cameras
         }
-        self._kept: dict[int, list[np.ndarray]] = {}
-        self._begun = False
-        self._still = np.zeros(num_envs, bool)  # rows that ended while terminations are ignored
-        self._over = np.zeros(num_envs, bool)  # rows that the vector env ended and did not reset
+        self._films: dict[int, list[np.ndarray]] = {}
+        self._was_reset = False
+        self._finished = np.zeros(num_envs, bool)  # rows that ended while terminations are ignored
+        self._ended = np.zeros(num_envs, bool)  # rows that the vector env ended and did not reset
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
@@ -84,11 +88,11 @@ class VectorEnv:
         self._success[mask] = False
         self._steps[mask] = 0
         self._last[mask] = 0.0
-        self._still[mask] = False
+        self._finished[mask] = False
         for row in np.flatnonzero(mask).tolist():
             self._judges[row].begin()
-            self._look(row, observed)
-        self._draw(mask, observed)
+            self._update_state(row, observed)
+        self._update_pictures(mask, observed)
         return self._observation(), {}
 
     def step(
@@ -103,20 +107,20 @@ class VectorEnv:
         rows, chunk = actions.shape[:2]
         rewards = np.zeros((rows, chunk), np.float32)
         terminated, truncated, valid = (np.zeros((rows, chunk), bool) for _ in range(3))
-        drawn = np.zeros(rows, bool)
+        rendered = np.zeros(rows, bool)
         observed = None
         for c in range(chunk):
-            run = self._running.copy()
-            if not run.any():
+            running = self._running.copy()
+            if not running.any():
                 break
-            valid[:, c] = run
-            drawn = drawn | run
+            valid[:, c] = running
+            rendered = rendered | running
             observed = self._advance(
                 actions[:, c], rewards[:, c], terminated[:, c], truncated[:, c]
             )
         if observed is not None:
             # Skip terminated rows: they need no picture, and may already show their next episode.
-            self._draw(drawn & ~terminated.any(1) & ~self._still, observed)
+            self._update_pictures(rendered & ~terminated.any(1) & ~self._finished, observed)
         return ChunkResult(
             self._observation(), rewards, terminated, truncated, valid, self._success.copy()
         )
@@ -134,11 +138,11 @@ class VectorEnv:
         raise UserError(f"{self.spec.tasks[0]} has no expert")
 
     def record(self, rows: Sequence[int]) -> None:
-        self._kept = {int(row): [] for row in rows}
+        self._films = {int(row): [] for row in rows}
 
     def recorded(self) -> dict[int, list[np.ndarray]]:
-        films = self._kept
-        self._kept = {row: [] for row in self._kept}
+        films = self._films
+        self._films = {row: [] for row in self._films}
         return {row: frames for row, frames in films.items() if frames}
 
     def close(self) -> None:
@@ -155,9 +159,9 @@ class VectorEnv:
         Raises:
             EnvError: the vector env takes no seed per row, or can't reset a part of the rows.
         """
-        self._over[mask] = False
-        options = {"reset_mask": mask.copy()} if self._begun else None
-        self._begun = True
+        self._ended[mask] = False
+        options = {"reset_mask": mask.copy()} if self._was_reset else None
+        self._was_reset = True
         try:
             return self._env.reset(seed=seeds, options=options)[0]
         except Exception as error:
@@ -183,69 +187,71 @@ class VectorEnv:
         Returns:
             batched observation of all rows.
         """
-        if self._mode is AutoresetMode.DISABLED and self._over.any():
-            self._reset([0] * self.num_envs, self._over.copy())
+        if self._mode is AutoresetMode.DISABLED and self._ended.any():
+            self._reset([0] * self.num_envs, self._ended.copy())
         single = self._env.single_action_space
         native = np.stack([action_of(single, action) for action in actions])
         observed, gained, ends, cuts, infos = self._env.step(native)
-        self._over = np.asarray(ends | cuts, bool).copy()
+        self._ended = np.asarray(ends | cuts, bool).copy()
         config = self._config
         for row in np.flatnonzero(self._running).tolist():
-            still = self._still[row]
-            over = bool(ends[row] or cuts[row]) and not still
+            finished = self._finished[row]
+            ended = bool(ends[row] or cuts[row]) and not finished
             info = infos
             final = None
-            if over and self._mode is AutoresetMode.SAME_STEP:
+            if ended and self._mode is AutoresetMode.SAME_STEP:
                 info = infos["final_info"]
                 final = infos["final_obs"][row]
             self._steps[row] += 1
-            gain = 0.0 if still else float(gained[row])
-            solved = not still and self._judges[row].solved(gain, bool(ends[row]), _of(info, row))
+            gain = 0.0 if finished else float(gained[row])
+            solved = not finished and self._judges[row].solved(
+                gain, bool(ends[row]), _info_of_row(info, row)
+            )
             self._success[row] |= solved
             reward = config.reward_coef * gain
             rewards[row] = reward - self._last[row] if config.use_rel_reward else reward
             self._last[row] = reward
-            terminated[row] = (solved or over) and not config.ignore_terminations
-            late = self._steps[row] >= self.spec.max_episode_steps
-            truncated[row] = late and not terminated[row]
+            terminated[row] = (solved or ended) and not config.ignore_terminations
+            timed_out = self._steps[row] >= self.spec.max_episode_steps
+            truncated[row] = timed_out and not terminated[row]
             self._running[row] = not (terminated[row] or truncated[row])
-            self._still[row] |= over and config.ignore_terminations
-            if still:
+            self._finished[row] |= ended and config.ignore_terminations
+            if finished:
                 continue
             if final is None:
-                self._look(row, observed)
+                self._update_state(row, observed)
             else:
                 space = self._env.single_observation_space
                 self._states[row] = self._view.states(space, final)
-        if self._kept:
+        if self._films:
             self._film(observed)
         return observed
 
-    def _look(self, row: int, seen: Any) -> None:
+    def _update_state(self, row: int, observation: Any) -> None:
         """Update the state of a row from a batched observation."""
         space = self._env.single_observation_space
-        self._states[row] = self._view.states(space, _row(seen, row))
+        self._states[row] = self._view.states(space, _row(observation, row))
 
-    def _draw(self, mask: np.ndarray, seen: Any) -> None:
+    def _update_pictures(self, mask: np.ndarray, observation: Any) -> None:
         """Update the pictures of the rows in `mask`."""
         if not self._frames or not mask.any():
             return
         frames = self._env.render() if self._view.renders else None
         for row in np.flatnonzero(mask).tolist():
             frame = None if frames is None else frames[row]
-            for name, picture in self._view.pictures(_row(seen, row), frame).items():
+            for name, picture in self._view.pictures(_row(observation, row), frame).items():
                 self._frames[name][row] = picture
 
-    def _film(self, seen: Any) -> None:
+    def _film(self, observation: Any) -> None:
         """Append the first camera's picture to the film of each recorded row."""
         if not self.spec.cameras:
             return
         first = self.spec.cameras[0].name
         frames = self._env.render() if self._view.renders else None
-        for row, film in self._kept.items():
+        for row, film in self._films.items():
             if self._running[row] or self._steps[row]:
                 frame = None if frames is None else frames[row]
-                film.append(self._view.pictures(_row(seen, row), frame)[first])
+                film.append(self._view.pictures(_row(observation, row), frame)[first])
 
     def _observation(self) -> Observation:
         elapsed = self._steps / self.spec.max_episode_steps
@@ -257,16 +263,16 @@ class VectorEnv:
         }
 
 
-def _row(seen: Any, row: int) -> Any:
+def _row(observation: Any, row: int) -> Any:
     """Return one row of a batched observation."""
-    if isinstance(seen, dict):
-        return {name: _row(entry, row) for name, entry in seen.items()}
-    if isinstance(seen, tuple):
-        return tuple(_row(entry, row) for entry in seen)
-    return seen[row]
+    if isinstance(observation, dict):
+        return {name: _row(entry, row) for name, entry in observation.items()}
+    if isinstance(observation, tuple):
+        return tuple(_row(entry, row) for entry in observation)
+    return observation[row]
 
 
-def _of(infos: Mapping[str, Any], row: int) -> dict[str, Any]:
+def _info_of_row(infos: Mapping[str, Any], row: int) -> dict[str, Any]:
     """Return one row of batched infos; the mask `_NAME` tells which rows have NAME."""
     return {
         name: values[row]

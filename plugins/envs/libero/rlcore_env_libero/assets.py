@@ -103,21 +103,21 @@ def require_assets(root: Path, tasks: Iterable[str]) -> None:
     if missing:
         listed = abbreviate_list(missing, 3)
         message = f"LIBERO's assets: {len(missing)} file(s) missing or damaged in {root}: {listed}"
-        intended = _meant(root)
+        intended = _intended_folder(root)
         if intended is not None:
             raise AssetError(f"{message}; did you mean {intended}?", hint=f"assets_path={intended}")
         raise AssetError(message, hint=f"{command_for(root)}  {TRY_OUT}")
 
 
-def _meant(root: Path) -> Path | None:
-    """Return the folder of assets that a wrong `root` probably means; None if there is none.
+def _intended_folder(root: Path) -> Path | None:
+    """Return the folder of assets that a wrong `root` probably means; None without one.
 
     It is the folder above, or one below as in a checkout of LIBERO.
     """
     if has_scenes(root):
         return None
-    near = (root.parent, *(root / inner for inner in INSIDE))
-    return next(filter(has_scenes, near), None)
+    candidates = (root.parent, *(root / subfolder for subfolder in INSIDE))
+    return next(filter(has_scenes, candidates), None)
 
 
 def missing_files(root: Path, tasks: Iterable[str]) -> set[str]:
@@ -133,7 +133,7 @@ def missing_files(root: Path, tasks: Iterable[str]) -> set[str]:
     libero = libero_folder()
     places = object_files(libero)
     problems = (read_problem(task_file(libero, task)) for task in tasks)
-    for file in {root / found for problem in problems for found in _files(problem, places)}:
+    for file in {root / name for problem in problems for name in _files(problem, places)}:
         parts = _parts(file)
         lacking = [file] if parts is None else [part for part in parts if not is_whole(part)]
         missing |= {os.path.relpath(path, root) for path in lacking}

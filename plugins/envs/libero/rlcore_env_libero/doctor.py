@@ -34,36 +34,39 @@ def doctor_checks(used: Sequence[LiberoConfig]) -> list[Row]:
     pythons = [env.interpreter() for env in used]
     rows = [
         *gl_checks("libero", pythons),
-        *(row(CODE, f"left to {python} to find") for python in pythons_elsewhere),
+        *(
+            row(CODE, f"checked by {python} when the simulators start")
+            for python in pythons_elsewhere
+        ),
     ]
-    own = [env for env in used if env.interpreter() is None]
-    if used and not own:
+    in_process = [env for env in used if env.interpreter() is None]
+    if used and not in_process:
         return rows
-    tasks = dict.fromkeys(task for env in own for task in env_spec(env).tasks)
+    tasks = dict.fromkeys(task for env in in_process for task in env_spec(env).tasks)
     try:
         folder = libero_folder()
         require_tasks(folder, tasks)
     except AssetError as error:
         return [*rows, missing(CODE, error)]
-    return [*rows, row(CODE, str(folder)), *_assets(own)]
+    return [*rows, row(CODE, str(folder)), *_assets_rows(in_process)]
 
 
-def _assets(used: Sequence[LiberoConfig]) -> list[Row]:
+def _assets_rows(used: Sequence[LiberoConfig]) -> list[Row]:
     if not used:
         root = assets.assets_folder(None)
         if assets.has_scenes(root):
-            return [_those_of(root, SUITES[ALL])]
-        return [row(ASSETS, f"not here; to get them: {assets.command_for(root)}")]
+            return [_files_row(root, SUITES[ALL])]
+        return [row(ASSETS, f"not found; to install them: {assets.command_for(root)}")]
     rows = [
-        _stand_ins()
+        _stand_ins_row()
         if env.stand_ins
-        else _those_of(assets.assets_folder(env.assets_path), env_spec(env).tasks)
+        else _files_row(assets.assets_folder(env.assets_path), env_spec(env).tasks)
         for env in used
     ]
     return list({finding["detail"]: finding for finding in rows}.values())
 
 
-def _stand_ins() -> Row:
+def _stand_ins_row() -> Row:
     try:
         stand_in("libero")
     except UserError as error:
@@ -71,7 +74,7 @@ def _stand_ins() -> Row:
     return row(ASSETS, "stand-ins, so no results on LIBERO")
 
 
-def _those_of(root: Path, tasks: Sequence[str]) -> Row:
+def _files_row(root: Path, tasks: Sequence[str]) -> Row:
     """Return the row about the files of some tasks in a folder."""
     try:
         assets.require_assets(root, tasks)

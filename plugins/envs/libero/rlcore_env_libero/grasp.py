@@ -105,11 +105,11 @@ def choose(
             chosen = float(turn)
             lowest = float(low[best])
     way = np.linspace(hand[:2], origin + offset, 12)[:, None]
-    under, beside = (
+    under_hand, under_pads = (
         max(heights(model, data, rest, way + _part(part, yaw + t)).max() for t in (0.0, chosen))
         for part in (HAND, PADS)
     )
-    on_the_way = float(max(under - PALM, beside + TIP) + ROOM)
+    on_the_way = float(max(under_hand - PALM, under_pads + TIP) + ROOM)
     return Grasp((float(offset[0]), float(offset[1])), chosen, lowest, on_the_way)
 
 

@@ -1,7 +1,7 @@
-"""`rlcore install-libero`: LIBERO's own code and assets into the environment that rlcore runs in.
+"""`rlcore install-libero`: install LIBERO's code and assets into rlcore's own environment.
 
-pip can't say it: hf-libero asks for robomimic, and with that for torchvision, which simulation does
-not need. What it does need comes with rlcore-env-libero.
+A dependency of pip can't do this: hf-libero requires robomimic, and thereby torchvision, which the
+simulation does not need. The packages that it needs are dependencies of rlcore-env-libero.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
         if subprocess.run(_installer(FILES)).returncode:
             hub = download_command(assets.DATA_SET, assets.download_folder())
             raise AssetError(
-                "LIBERO's code is installed, its assets could not be: the lines above say why",
+                "LIBERO's code is installed, but installing its assets failed, see the lines above",
                 hint=f"{COMMAND} again, or {hub}  {TRY_OUT}",
             )
         invalidate_caches()  # so that the new package is found
@@ -63,14 +63,14 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _installer(wanted: Sequence[str]) -> list[str]:
+def _installer(packages: Sequence[str]) -> list[str]:
     """Return the command that installs packages: pip's, or uv's in an environment without pip."""
     if util.find_spec("pip") is not None:
-        return [sys.executable, "-m", "pip", "install", *wanted]
+        return [sys.executable, "-m", "pip", "install", *packages]
     uv = shutil.which("uv")
     if uv is not None:
-        return [uv, "pip", "install", "--python", sys.executable, *wanted]
+        return [uv, "pip", "install", "--python", sys.executable, *packages]
     raise AssetError(
-        f"{sys.prefix} has no pip, by which packages are installed",
+        f"{sys.prefix} has neither pip nor uv to install packages",
         hint=f"{shlex.quote(sys.executable)} -m ensurepip; then {COMMAND}",
     )

@@ -31,7 +31,7 @@ CHANGED = ("body_pos", "body_quat", "site_rgba")
 OBSERVED = (
     "qpos",
     "xquat",
-    *(f"{kind}_{what}" for kind in ("geom", "site", "cam") for what in ("xpos", "xmat")),
+    *(f"{kind}_{pose}" for kind in ("geom", "site", "cam") for pose in ("xpos", "xmat")),
     "light_xpos",
     "light_xdir",
 )
@@ -45,9 +45,9 @@ class RowState:
 
     Attributes:
         data: simulation data of the row.
-        seen: :data:`OBSERVED` arrays at the last observation. robosuite observes by a clock of its
-            own, one or two substeps before a step ends. Published checkpoints were trained on such
-            observations, so this is reproduced.
+        seen: :data:`OBSERVED` arrays at the last observation. robosuite observes by a separate
+            clock, one or two substeps before a step ends. This is reproduced, because published
+            checkpoints were trained on such observations.
         seen_colours: colours of the sites at the last observation.
         model: arrays of the model that the row's episode changes.
         controller: controller of the arm, which stores its goal.
@@ -101,8 +101,8 @@ class Scene:
 
         self._no_place = RandomizationError
         controller = load_controller_config(default_controller="OSC_POSE")
-        with _leaving_numpys_generator():
-            self.env: Any = _keeping(envs.TASK_MAPPING[problem.kind])(
+        with _numpy_generator_restored():
+            self.env: Any = _saving_compiled_arrays(envs.TASK_MAPPING[problem.kind])(
                 str(file),
                 robots=["Panda"],
                 controller_configs=controller,
@@ -145,7 +145,7 @@ class Scene:
         Args:
             key: task and trial, which determine the seed.
         """
-        with _leaving_numpys_generator():
+        with _numpy_generator_restored():
             np.random.seed(int(generator("libero start", *key).integers(2**32)))
             while not self._try_reset():
                 pass
@@ -232,7 +232,7 @@ class Scene:
 
 
 @contextmanager
-def _leaving_numpys_generator() -> Iterator[None]:
+def _numpy_generator_restored() -> Iterator[None]:
     """Restore the state of numpy's global generator afterwards, because LIBERO draws from it."""
     before = np.random.get_state()
     try:
@@ -241,17 +241,17 @@ def _leaving_numpys_generator() -> Iterator[None]:
         np.random.set_state(before)
 
 
-def _keeping(kind: type) -> type:
+def _saving_compiled_arrays(kind: type) -> type:
     """Derive a class of robosuite envs that saves the compiled model's arrays in `built`.
 
     The arrays must be saved within `_initialize_sim`, because robosuite's constructor resets the
     env, and thereby changes them, before it returns.
     """
 
-    def compile_and_keep(env: Any, xml_string: str | None = None) -> None:
+    def compile_and_save(env: Any, xml_string: str | None = None) -> None:
         initialize(env, xml_string)
         env.built = Kept(env.sim.model._model, CHANGED)
 
     initialize = attrgetter("_initialize_sim")(kind)
     # keep the name: LIBERO compares it with the one in the task's file
-    return type(kind.__name__, (kind,), {"_initialize_sim": compile_and_keep})
+    return type(kind.__name__, (kind,), {"_initialize_sim": compile_and_save})

@@ -35,7 +35,7 @@ class LiberoConfig(MujocoEnvConfig):
         10,
         minimum=0,
     )
-    reset_gripper_open: bool = key("open the gripper meanwhile, or leave it as it is", True)
+    reset_gripper_open: bool = key("whether the gripper opens meanwhile", True)
     gripper: str = key(
         "signed: +1 closes, -1 opens, as in openpi's data; binary: a number in [0, 1], above 0.5 "
         "opens, as in OpenVLA's",

@@ -18,7 +18,7 @@ from rlcore_env_libero.scene import RowState, Scene
 from rlcore_env_libero.settings import LiberoConfig
 from rlcore_env_libero.suites import sentence
 
-# Actions while objects settle: the gripper opens, or stays as it is.
+# Actions while objects settle: the gripper opens, or does not move.
 OPENING = np.array([0, 0, 0, 0, 0, 0, -1], dtype=np.float32)
 STILL = np.zeros(7, dtype=np.float32)
 

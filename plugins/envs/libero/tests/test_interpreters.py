@@ -37,7 +37,10 @@ def test_starts_and_courses_are_the_same_to_the_bit(
         np.testing.assert_array_equal(other["cameras"][camera], here["cameras"][camera])
     config = small_config(python=str(twin_venv))
     rows = {row["name"]: row for row in doctor.doctor_checks([config])}
-    assert rows["libero: LIBERO's own code"]["detail"] == f"left to {twin_venv} to find"
+    assert (
+        rows["libero: LIBERO's own code"]["detail"]
+        == f"checked by {twin_venv} when the simulators start"
+    )
     assert rows.keys() == {"libero: GL library", "libero: LIBERO's own code"}
 
 

@@ -315,7 +315,7 @@ def test_the_command_runs_pip_in_this_environment(
     there = ["--python", sys.executable, "--no-deps", "hf-libero==0.1.4"]
     assert asked[1] == ["/bin/uv", "pip", "install", *there]
     monkeypatch.setattr(install.shutil, "which", lambda name: None)
-    with pytest.raises(AssetError, match=f"{sys.prefix} has no pip") as caught:
+    with pytest.raises(AssetError, match=f"{sys.prefix} has neither pip nor uv") as caught:
         install.main([])
     assert str(caught.value.hint).endswith(" -m ensurepip; then rlcore install-libero")
     assert len(asked) == 2

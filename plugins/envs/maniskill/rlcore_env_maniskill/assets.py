@@ -1,7 +1,7 @@
 """Check for the asset files of ManiSkill's tasks and robots that its wheel does not contain.
 
 This module never downloads. ManiSkill would: with `MS_SKIP_ASSET_DOWNLOAD_PROMPT=1` it downloads
-without asking, and otherwise it asks in a terminal, which a worker does not have. So rlcore checks
+without asking, else it asks in a terminal, which a worker does not have. So rlcore checks
 for the files first, and builds tasks by their class, which does not ask.
 """
 
@@ -39,15 +39,15 @@ def require_robot(name: str) -> None:
         raise AssetError(f"robot {name!r} needs its description file {file}, which does not exist")
 
 
-def _require(what: str, names: list[str] | None) -> None:
+def _require(owner: str, names: list[str] | None) -> None:
     resolve = assets.expand_data_group_into_individual_data_source_ids
     for group in names or []:
         for name in resolve(group) if group in assets.DATA_GROUPS else [group]:
             source = assets.DATA_SOURCES[name]
             place = source.output_dir / (source.target_path or "")
             if not place.exists():
-                get = f"python -m mani_skill.utils.download_asset {name}"
+                command = f"python -m mani_skill.utils.download_asset {name}"
                 raise AssetError(
-                    f"{what} needs the ManiSkill asset {name!r}, and {place} does not exist",
-                    hint=f"{get}  (MS_ASSET_DIR moves it)",
+                    f"{owner} needs the ManiSkill asset {name!r}, and {place} does not exist",
+                    hint=f"{command}  (MS_ASSET_DIR moves it)",
                 )

@@ -52,7 +52,7 @@ class Simpler:
     def show(self, env: BaseEnv) -> None:
         """Hide the exact bodies of the scene and render simplified ones instead.
 
-        Call it again after each reset that rebuilds the scene; otherwise it changes nothing.
+        Call it again after each reset that rebuilds the scene; other calls have no effect.
         """
         hidden = [entity for thing in env._hidden_objects for entity in _entities(thing)]
         fresh = [

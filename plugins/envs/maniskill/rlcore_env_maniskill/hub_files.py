@@ -22,9 +22,9 @@ from rlcore.files import hub
 from rlcore.files.reading import read_json
 
 DATA_SET = "RLinf/maniskill_assets"
-OBJECT_FOLDER, PLATE_FOLDER, TABLE_FOLDER = (
-    f"carrot/{name}" for name in ("more_carrot", "more_plate", "more_table")
-)
+OBJECT_FOLDER = "carrot/more_carrot"
+PLATE_FOLDER = "carrot/more_plate"
+TABLE_FOLDER = "carrot/more_table"
 DATABASE = "model_db.json"
 VISUALS = ("textured.obj", "textured.dae", "textured.glb")
 # files that ManiSkill downloads, and the asset name for its download command
@@ -52,7 +52,7 @@ def assets_folder(path: str | None) -> Path:
 def download_folder() -> Path:
     """Return the folder that the data set is downloaded to.
 
-    In a clone of the repository it is `assets` next to this package, as in RLinf; otherwise it is a
+    In a clone of the repository it is `assets` next to this package, as in RLinf; else it is a
     folder in the user's cache.
     """
     clone = Path(__file__).parents[1]
@@ -151,7 +151,7 @@ def _check_facts(key: str, facts: Mapping[str, Any], *, table: bool) -> None:
 
 
 def visual(folder: Path) -> Path | None:
-    """Return the visual mesh in a model's folder; None if there is none."""
+    """Return the visual mesh in a model's folder; None without one."""
     return next((folder / name for name in VISUALS if (folder / name).is_file()), None)
 
 

@@ -61,5 +61,5 @@ def rlcore_doctor(config: Any | None) -> list[dict[str, str]]:
     used = [env for env in config.active_envs.values() if env.env_type == "maniskill"]
     if not used:
         return []
-    alone = config.cluster.address in (None, "local") and config.cluster.inventory is None
-    return doctor_checks(used, alone=alone)
+    one_machine = config.cluster.address in (None, "local") and config.cluster.inventory is None
+    return doctor_checks(used, alone=one_machine)

@@ -57,7 +57,7 @@ def make_raw(config: ManiSkillConfig, task: str, *, num_envs: int = 1) -> BaseEn
     if (own := task_of(task).module) is not None:
         importlib.import_module(own)
     require_registered(task, config.register)
-    _spare_the_collector()
+    _freeze_imported_objects()
     if config.sim_backend == "gpu":
         enable_gpu()
     if task_of(task) is not PUT_ON_PLATE:  # put-on-plate checks its robot's files itself
@@ -89,7 +89,7 @@ def make_raw(config: ManiSkillConfig, task: str, *, num_envs: int = 1) -> BaseEn
 
 
 @cache
-def _spare_the_collector() -> None:
+def _freeze_imported_objects() -> None:
     """Exclude all live objects from garbage collection, once per process, before the first scene.
 
     ManiSkill runs the garbage collector whenever it builds a scene. Most of that time (0.17 s of
@@ -130,7 +130,7 @@ def prepare_frames(env: BaseEnv, config: ManiSkillConfig) -> dict[str, str]:
     """Remove all cameras of a scene but the chosen ones, and apply `show_goal` and `fast_render`.
 
     On the CPU, scenery that these cameras can't see is removed too, if the scene is rebuilt at each
-    start. Call it again after each reset that rebuilds the scene; otherwise it changes nothing.
+    start. Call it again after each reset that rebuilds the scene; other calls have no effect.
 
     Returns:
         names of the cameras in ManiSkill, by their names in the settings.
@@ -156,9 +156,9 @@ def prepare_frames(env: BaseEnv, config: ManiSkillConfig) -> dict[str, str]:
 
 def _sensor(env: BaseEnv, name: str) -> str:
     sensors = env.scene.sensors
-    standing = [uid for uid in sensors if uid not in env._agent_sensor_configs]
-    if name == THIRD_PERSON and standing:
-        return standing[0]
+    fixed_cameras = [uid for uid in sensors if uid not in env._agent_sensor_configs]
+    if name == THIRD_PERSON and fixed_cameras:
+        return fixed_cameras[0]
     if name not in sensors:
         raise ConfigError(f"this task has no camera {name!r}{choices_message(name, sensors)}")
     return name

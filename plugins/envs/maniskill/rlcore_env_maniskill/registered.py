@@ -68,7 +68,7 @@ def registered_task(
     if len(robots) != 1 or robots[0] not in ARMS:
         raise ConfigError(f"task {name!r} has robots {robots or 'none'}", hint=PLAYED)
     if facts.supported and robots not in facts.supported:
-        supported = ", ".join(" with ".join(each) for each in facts.supported)
+        supported = ", ".join(" with ".join(uids) for uids in facts.supported)
         raise ConfigError(
             f"task {name!r} is made for {supported}, not for {robots[0]}", hint=PLAYED
         )
@@ -123,7 +123,7 @@ def read_facts(name: str, modules: tuple[str, ...], robot: str | None) -> Facts:
 
     require_registered(name, modules)
     env_class = REGISTERED_ENVS[name].cls
-    robots = _asked_robots(name, BaseEnv, REGISTERED_ENVS[name])
+    robots = _requested_robots(name, BaseEnv, REGISTERED_ENVS[name])
     for uid in robots if robot is None else [robot]:
         if uid in ARMS:  # others are refused anyway
             require_robot(uid)
@@ -167,7 +167,7 @@ def require_registered(name: str, modules: Iterable[str]) -> None:
     require_assets(name)
 
 
-def _asked_robots(name: str, base: Any, registered: Any) -> list[str]:
+def _requested_robots(name: str, base: Any, registered: Any) -> list[str]:
     """Return the robots that a task's constructor passes to ManiSkill's base class.
 
     ManiSkill's constructor is replaced meanwhile by one that raises, so that no scene is built.

@@ -64,7 +64,7 @@ class Robot:
 
     @property
     def joint_units(self) -> tuple[float, ...]:
-        """How far an action of 1 turns each joint in a step, rad."""
+        """Rotation of each joint in a step by an action of 1, rad."""
         radians = self.joint_radians
         return radians if isinstance(radians, tuple) else (radians,) * self.joints
 
@@ -133,29 +133,29 @@ def action_channels(
         binary: whether the gripper's entry is in [0, 1] and opens above 0.5.
     """
     channels = []
-    for meaning, size, unit, name in _moved(robot, control_mode):
+    for meaning, size, unit, name in _motions(robot, control_mode):
         bound = abs(unit) if metric else 1.0
-        says = f"{name} a step" if metric else f"1 is {unit:g} {name} a step"
-        says += f", {control_mode}"  # determines what a motion is relative to
-        channels.append(ActionChannel(meaning, size, -bound, bound, "base", says))
+        convention = f"{name} a step" if metric else f"1 is {unit:g} {name} a step"
+        convention += f", {control_mode}"  # determines what a motion is relative to
+        channels.append(ActionChannel(meaning, size, -bound, bound, "base", convention))
     if robot.gripper is None:
         return tuple(channels)
     if binary:
         channels.append(ActionChannel("gripper", 1, 0.0, 1.0, convention="above 0.5 opens"))
     else:
-        says = "+1 opens, -1 closes" if robot.gripper == "opens" else "+1 closes, -1 opens"
+        convention = "+1 opens, -1 closes" if robot.gripper == "opens" else "+1 closes, -1 opens"
         if robot.gripper_radians is not None:
-            says += f", {robot.gripper_radians:g} rad a step"
-        channels.append(ActionChannel("gripper", 1, convention=says))
+            convention += f", {robot.gripper_radians:g} rad a step"
+        channels.append(ActionChannel("gripper", 1, convention=convention))
     return tuple(channels)
 
 
 def motion_units(robot: Robot, control_mode: str) -> list[float]:
     """Return how far an action of 1 moves in a step (m or rad), by entry, without the gripper's."""
-    return [unit for _, size, unit, _ in _moved(robot, control_mode) for _ in range(size)]
+    return [unit for _, size, unit, _ in _motions(robot, control_mode) for _ in range(size)]
 
 
-def _moved(robot: Robot, control_mode: str) -> Iterator[tuple[ActionMeaning, int, float, str]]:
+def _motions(robot: Robot, control_mode: str) -> Iterator[tuple[ActionMeaning, int, float, str]]:
     """Yield meaning, number of entries, motion per step of an action of 1, and unit of its parts.
 
     Consecutive joints that move equally far are one part.

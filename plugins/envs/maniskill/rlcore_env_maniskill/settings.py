@@ -1,4 +1,4 @@
-"""The settings of a ManiSkill env. Light: imports no simulator."""
+"""Define the settings of a ManiSkill env. Imports no simulator."""
 
 from __future__ import annotations
 
@@ -98,19 +98,19 @@ class ManiSkillConfig(SimulatedEnvConfig):
         choices=("train", "test", "all"),
     )
     hold: dict[str, int] = key(
-        "put-on-plate: what stays the same in all episodes, by number: {object: 0, table: 3}; "
-        "also plate, place, yaw and what a variant adds",
+        "put-on-plate: factors that are fixed in all episodes, by number: {object: 0, table: 3}; "
+        "also plate, place, yaw and the factors of a variant",
         {},
         minimum=0,
     )
     stand_ins: bool = key(
-        "put-on-plate: primitive shapes and a panda in place of the benchmark's assets; figures on "
-        "them are not the benchmark's",
+        "put-on-plate: primitive shapes and a panda in place of the benchmark's assets; results "
+        "with them are not benchmark results",
         False,
     )
     assets_path: str | None = key(
-        "put-on-plate: folder of the assets; null: MANISKILL_ASSET_DIR, else where they were "
-        "downloaded to (rlcore doctor says where)",
+        "put-on-plate: folder of the assets; null: MANISKILL_ASSET_DIR, else the "
+        "download folder (see rlcore doctor)",
         place="path",
         when=When("stand_ins", (False,)),
     )

@@ -92,7 +92,7 @@ class Simulator:
         self.env.close()
 
     def _new_expert(self) -> Expert | None:
-        """Make an expert for this start; None if the task has none under these settings.
+        """Make an expert for this start; None if these settings have no expert.
 
         Each start needs a new one: an expert refers to objects of the scene, which may be rebuilt.
         """

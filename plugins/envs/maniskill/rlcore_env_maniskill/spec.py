@@ -66,7 +66,7 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
     actions = _actions(config, robots)
     _check_gripper(config, robots)
     _check_reward(config, tasks)
-    _check_held(config, tasks)
+    _check_hold(config, tasks)
     if config.python is not None and config.sim_backend == "gpu":
         raise ConfigError(
             "sim_backend must be cpu with an interpreter for the simulators (python): the batched "
@@ -117,16 +117,19 @@ def robot_name(config: ManiSkillConfig, task: str) -> str:
             f"there is no robot {config.robot!r}{choices_message(config.robot, ROBOTS)}"
         )
     if task_of(task) is PUT_ON_PLATE:
-        fitting = list(STAND_IN_ROBOTS) if config.stand_ins else [ASSETS_ROBOT]
-        own = fitting[0]
+        supported = list(STAND_IN_ROBOTS) if config.stand_ins else [ASSETS_ROBOT]
+        default = supported[0]
     else:
-        own, fitting = _known(config, task).robot, list(ARMS)  # raises for an unsuitable task
-    if config.robot not in (None, *fitting):
+        default = _task_entry(config, task).robot  # raises ConfigError for an unsuitable task
+        supported = list(ARMS)
+    if config.robot not in (None, *supported):
         raise ConfigError(
-            f"robot of task {task!r} must be {' or '.join(fitting)}, got {config.robot!r}",
-            hint="leave robot out" + STAND_IN_HINT if len(fitting) == 1 else f"set robot={own}",
+            f"robot of task {task!r} must be {' or '.join(supported)}, got {config.robot!r}",
+            hint="leave robot out" + STAND_IN_HINT
+            if len(supported) == 1
+            else f"set robot={default}",
         )
-    return config.robot or own
+    return config.robot or default
 
 
 def own_robot(config: ManiSkillConfig, task: str) -> str | None:
@@ -218,7 +221,7 @@ def _robot_state(config: ManiSkillConfig, robots: Mapping[str, str]) -> tuple[St
     return (StateChannel("joint_position", joints),)
 
 
-def _known(config: ManiSkillConfig, task: str) -> Task:
+def _task_entry(config: ManiSkillConfig, task: str) -> Task:
     """Return a task from the table if that is valid for the robot, else from the task's class."""
     if task in TASKS and config.robot in (None, *TABLE_ROBOTS):
         return TASKS[task]
@@ -275,7 +278,7 @@ def _cameras(config: ManiSkillConfig, robots: Mapping[str, str]) -> tuple[Camera
 
 def _check_reward(config: ManiSkillConfig, tasks: tuple[str, ...]) -> None:
     for task in tasks:
-        rewards = _known(config, task).rewards
+        rewards = _task_entry(config, task).rewards
         if config.reward not in rewards:
             raise ConfigError(
                 f"task {task!r} has no reward {config.reward!r}, it has {', '.join(rewards)}"
@@ -287,7 +290,7 @@ def _check_reward(config: ManiSkillConfig, tasks: tuple[str, ...]) -> None:
         )
 
 
-def _check_held(config: ManiSkillConfig, tasks: tuple[str, ...]) -> None:
+def _check_hold(config: ManiSkillConfig, tasks: tuple[str, ...]) -> None:
     """Check the names of held factors; their ranges are checked when the task is built."""
     for name in config.hold:
         if name not in FACTORS:

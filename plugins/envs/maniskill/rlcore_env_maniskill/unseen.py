@@ -105,9 +105,7 @@ def _seen(entity: Entity, shape: RenderShape, views: list[np.ndarray]) -> Render
         part.get_vertex_uv()[used],
         part.material,
     )
-    mesh_shape.scale, mesh_shape.local_pose, mesh_shape.front_face = (
-        shape.scale,
-        shape.local_pose,
-        shape.front_face,
-    )
+    mesh_shape.scale = shape.scale
+    mesh_shape.local_pose = shape.local_pose
+    mesh_shape.front_face = shape.front_face
     return mesh_shape

@@ -72,11 +72,11 @@ class _Copied(SawyerXYZEnv):
         quaternion of each object. MetaWorld's own method returns the same bits, but takes a tenth
         of a rollout's time, because it concatenates many small arrays.
         """
-        right = self.data.body("rightclaw").xpos
-        left = self.data.body("leftclaw").xpos
+        right_finger = self.data.body("rightclaw").xpos
+        left_finger = self.data.body("leftclaw").xpos
         observation = np.zeros(4 + self._obs_obj_max_len)
         observation[:3] = self.get_endeff_pos()
-        observation[3] = min(max(float(np.linalg.norm(right - left)) / 0.1, 0.0), 1.0)
+        observation[3] = min(max(float(np.linalg.norm(right_finger - left_finger)) / 0.1, 0.0), 1.0)
         positions = self._get_pos_objects()
         quaternions = self._get_quat_objects()
         count = len(positions) // 3

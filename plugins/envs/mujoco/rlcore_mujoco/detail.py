@@ -2,8 +2,8 @@
 
 The renderer uploads the geometry of a scene once, from a model. This module makes that model: a
 copy of the simulated one, in which visual meshes have fewer faces. The number of faces depends on
-how near the cameras come to the mesh. The simulation does not use the copy, so states are bitwise
-identical.
+the nearest distance of the cameras to the mesh. The simulation does not use the copy, so states are
+bitwise identical.
 """
 
 from __future__ import annotations
@@ -49,29 +49,29 @@ def drawn_model(model: mujoco.MjModel, view: View) -> mujoco.MjModel:
     cameras = view.cameras.values()
     if view.detail == EXACT or not all(camera_at_rest(model, camera) for camera in cameras):
         return model
-    drawn = copy.copy(model)
+    simplified = copy.copy(model)
     if model in _built:
-        _built[model].put(drawn)
-    keeps = all(
+        _built[model].put(simplified)
+    caches_statics = all(
         can_keep(model, view, model.camera(camera.name).id) for camera in view.cameras.values()
     )
     height = max(camera.height for camera in view.cameras.values())
-    _simplify_primitives(drawn, height, flat=not keeps)
+    _simplify_primitives(simplified, height, flat=not caches_statics)
     geoms = drawn_meshes(model, view)
     if len(geoms):
-        sights = [Sight(drawn, camera, geoms) for camera in view.cameras.values()]
+        sights = [Sight(simplified, camera, geoms) for camera in view.cameras.values()]
         widths = np.min([sight.widths for sight in sights], axis=0)
         numbers = model.geom_dataid[geoms]
         textured = _textured(model, geoms)
-        rests = at_rest(model, geoms)
-        for mesh in np.unique(numbers[~rests] if keeps else numbers):
+        fixed = at_rest(model, geoms)
+        for mesh in np.unique(numbers[~fixed] if caches_statics else numbers):
             users = numbers == mesh
             width = shared_width(widths[users].min())
             visible = np.max(
                 [sight.seen(geom) for sight in sights for geom in geoms[users]], axis=0
             )
-            _simplify(drawn, int(mesh), width, visible, textured=bool(textured[users].any()))
-    return drawn
+            _simplify(simplified, int(mesh), width, visible, textured=bool(textured[users].any()))
+    return simplified
 
 
 def _simplify_primitives(model: mujoco.MjModel, height: int, *, flat: bool) -> None:

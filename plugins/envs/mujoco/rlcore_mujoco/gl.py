@@ -72,10 +72,10 @@ def choose_gl() -> str | None:
 def has_library(backend: str) -> bool:
     """Check whether the library of a GL backend can be loaded."""
     name, file = LIBRARIES[backend]
-    return _loads(file) or _loads(ctypes.util.find_library(name))
+    return _is_loadable(file) or _is_loadable(ctypes.util.find_library(name))
 
 
-def _loads(library: str | None) -> bool:
+def _is_loadable(library: str | None) -> bool:
     try:
         return library is not None and bool(ctypes.CDLL(library))
     except OSError:
@@ -108,7 +108,9 @@ def require_context(python: str | None = None) -> str | None:
         if gl in ON_SCREEN and "DISPLAY" not in os.environ:
             settings.append("no DISPLAY")
         listed = ", ".join([f"MUJOCO_GL={gl}", *settings])
-        raise AssetError(f"MuJoCo makes no GL context with {listed}: {reason}", hint=_mending(gl))
+        raise AssetError(
+            f"MuJoCo makes no GL context with {listed}: {reason}", hint=_repair_hint(gl)
+        )
     return gl
 
 
@@ -150,7 +152,7 @@ def _failure(gl: str, python: str | None, variables: tuple[tuple[str, str | None
     return (process.stderr.strip().splitlines() or [ended])[-1]
 
 
-def _mending(gl: str) -> str:
+def _repair_hint(gl: str) -> str:
     """Return the hint that most probably helps if a backend can't make a context."""
     platform = os.environ.get("PYOPENGL_PLATFORM")
     if platform and platform.lower() != gl:

@@ -32,10 +32,10 @@ if __name__ == "__main__":
         try_context()
     except BaseException as error:  # drivers may raise any class
         try:
-            said = " ".join(str(error).split())
+            message = " ".join(str(error).split())
         except Exception:  # str() fails for some errors of PyOpenGL
-            said = ""
-        sys.stderr.write("\n" + type(error).__name__ + (": " + said if said else "") + "\n")
+            message = ""
+        sys.stderr.write("\n" + type(error).__name__ + (": " + message if message else "") + "\n")
         sys.stderr.flush()
         # skip finalizers: half-initialised contexts write errors when they are deleted
         os._exit(1)

@@ -52,6 +52,6 @@ def differing_arrays(model: mujoco.MjModel, other: mujoco.MjModel) -> set[str]:
     return {name for name in arrays if not _equal(array_of(model, name), array_of(other, name))}
 
 
-def _equal(one: np.ndarray, other: np.ndarray) -> bool:
+def _equal(first: np.ndarray, second: np.ndarray) -> bool:
     """Compare two arrays; NaNs are equal, because degenerate meshes have NaN normals."""
-    return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+    return np.array_equal(first, second, equal_nan=first.dtype.kind == "f")

@@ -1,4 +1,4 @@
-"""Estimate how near cameras come to the geoms of a scene, and which faces they see.
+"""Estimate the nearest distances of cameras to the geoms of a scene, and the faces in view.
 
 The estimates depend only on the model as it was compiled, so they are the same in all processes
 that render a scene. The number of triangles of a simplified mesh depends on the width of a pixel
@@ -117,38 +117,38 @@ class Sight:
         geom's nearest distance. It is `LEAST` or more, rounded to a power of `RATIO`.
         """
         model = self._model
-        at = self._geoms.index(geom)
+        index = self._geoms.index(geom)
         mesh = model.geom_dataid[geom]
         first = model.mesh_faceadr[mesh]
         faces = model.mesh_face[first : first + model.mesh_facenum[mesh]]
         points = model.mesh_vert[model.mesh_vertadr[mesh] :][: model.mesh_vertnum[mesh]]
-        if self._free[at]:
+        if self._free[index]:
             # mean of max(cos, 0) over all directions
-            return np.full(len(faces), _step(0.25), dtype=np.float32)
+            return np.full(len(faces), _rounded_weight(0.25), dtype=np.float32)
         a, b, c = np.moveaxis(points[faces], 1, 0)
         normals = np.cross(b - a, c - a)
         normals /= np.maximum(np.linalg.norm(normals, axis=1, keepdims=True), 1e-30)
         middles = (a + b + c) / 3
         total = np.zeros(len(faces), dtype=np.float32)
         for pose in self._poses[:: CONFIGURATIONS // LOOKS]:
-            turned = pose.geoms_turned[at]
-            place = pose.geoms[at]
+            turned = pose.geoms_turned[index]
+            place = pose.geoms[index]
             # transform the camera into the geom's frame: cheaper than transforming all faces
             eye = ((pose.camera - place) @ turned).astype(np.float32)
-            to = eye - middles
-            distance = np.linalg.norm(to, axis=1)
-            facing = np.einsum("ij,ij->i", to, normals) / np.maximum(distance, 1e-12)
-            towards = -to @ (turned.T @ pose.camera_turned).astype(np.float32)
+            to_camera = eye - middles
+            distance = np.linalg.norm(to_camera, axis=1)
+            facing = np.einsum("ij,ij->i", to_camera, normals) / np.maximum(distance, 1e-12)
+            towards = -to_camera @ (turned.T @ pose.camera_turned).astype(np.float32)
             depth = -towards[:, 2]
             inside = np.abs(towards[:, 1]) < self._slope * depth * 1.1
             inside &= np.abs(towards[:, 0]) < self._slope * self._aspect * depth * 1.1
-            share = np.minimum(1.0, (self.near[at] / np.maximum(depth, 1e-12)) ** 2)
-            total += np.where(inside, np.maximum(facing, 0.0) * share, 0.0)
-        return _step(total / LOOKS).astype(np.float32)
+            scale = np.minimum(1.0, (self.near[index] / np.maximum(depth, 1e-12)) ** 2)
+            total += np.where(inside, np.maximum(facing, 0.0) * scale, 0.0)
+        return _rounded_weight(total / LOOKS).astype(np.float32)
 
 
-def _step(shown: np.ndarray | float) -> np.ndarray:
-    steps: np.ndarray = RATIO ** np.round(np.log(np.maximum(shown, LEAST)) / np.log(RATIO))
+def _rounded_weight(area: np.ndarray | float) -> np.ndarray:
+    steps: np.ndarray = RATIO ** np.round(np.log(np.maximum(area, LEAST)) / np.log(RATIO))
     return steps
 
 
@@ -198,8 +198,8 @@ def camera_at_rest(model: mujoco.MjModel, camera: Camera) -> bool:
     number = model.camera(camera.name).id
     body = model.cam_bodyid[number]
     fixed = model.cam_mode[number] == mujoco.mjtCamLight.mjCAMLIGHT_FIXED.value
-    held = model.body_weldid[body] != 0 or model.body_mocapid[model.body_rootid[body]] >= 0
-    return bool(fixed and not held)
+    attached = model.body_weldid[body] != 0 or model.body_mocapid[model.body_rootid[body]] >= 0
+    return bool(fixed and not attached)
 
 
 def at_rest(model: mujoco.MjModel, geoms: np.ndarray) -> np.ndarray:

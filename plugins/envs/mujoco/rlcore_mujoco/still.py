@@ -31,9 +31,9 @@ SITE = mujoco.mjtObj.mjOBJ_SITE.value
 BEHIND_ALL = np.float32(1e-30)
 # Arrays of a model on which frames depend, in addition to positions, lights, materials and cameras.
 LOOKS = (
-    *(f"geom_{what}" for what in ("type", "size", "rgba", "matid", "group", "dataid")),
-    *(f"site_{what}" for what in ("type", "size", "rgba", "matid", "group")),
-    *(f"vis.headlight.{what}" for what in ("ambient", "diffuse", "specular")),
+    *(f"geom_{field}" for field in ("type", "size", "rgba", "matid", "group", "dataid")),
+    *(f"site_{field}" for field in ("type", "size", "rgba", "matid", "group")),
+    *(f"vis.headlight.{field}" for field in ("ambient", "diffuse", "specular")),
     "vis.rgba.haze",
 )
 _numbers = attrgetter(

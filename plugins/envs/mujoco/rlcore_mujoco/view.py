@@ -36,7 +36,7 @@ class View:
         cameras: cameras by the env's names of them.
         fast: whether to render without shadows and antialiasing. Pixels differ, and rendering takes
             a fraction of the time.
-        reflection: whether reflecting materials get a render pass of their own. In a scene without
+        reflection: whether reflecting materials get an additional render pass. In a scene without
             such materials, pixels are the same without it, in two thirds of the time.
         hidden_groups: geom groups that are not drawn, 0 to 5.
         detail: one of :data:`rlcore_simulation.detail.DETAILS`.

@@ -29,11 +29,9 @@ FROM_NOTHING = f"{CLONE} && (cd RoboTwin && {DOWNLOAD}) && export ROBOTWIN_PATH=
 # Files that identify the repository, and its branch with a reward for each task.
 OF_THE_REPOSITORY = ("envs/_base_task.py", "task_config/_embodiment_config.yml")
 OF_THE_BRANCH = "robotwin/envs/vector_env.py"
-EMBODIMENTS, OBJECTS, TEXTURES = (
-    "assets/embodiments",
-    "assets/objects",
-    "assets/background_texture",
-)
+EMBODIMENTS = "assets/embodiments"
+OBJECTS = "assets/objects"
+TEXTURES = "assets/background_texture"
 # Lists of the objects that may clutter a table. RoboTwin reads them at import.
 CLUTTER = (f"{OBJECTS}/objaverse/list.json", f"{OBJECTS}/same.json")
 
@@ -103,7 +101,7 @@ def repository(config: RoboTwinConfig) -> Path:
 def code_versions(config: RoboTwinConfig) -> dict[str, str]:
     """Return the commit of the repository, "unknown" if it can't be read; empty without a path.
 
-    The repository is not checked otherwise.
+    The repository is not checked.
     """
     folder = config.robotwin_path
     return {} if folder is None else {REPOSITORY: commit_of(Path(folder))}

@@ -21,7 +21,7 @@ def seen(frame: np.ndarray, *, center_crop: bool) -> np.ndarray:
     aspect ratio and black bars, each pixel as a weighted mean of those it covers, as in openpi.
     """
     if center_crop:
-        return _applied(_crop(frame.shape[0]), frame, _crop(frame.shape[1]))
+        return _filtered(_crop(frame.shape[0]), frame, _crop(frame.shape[1]))
     height, width = frame.shape[:2]
     ratio = max(height, width) / SIZE
     rows = int(height / ratio)
@@ -29,13 +29,13 @@ def seen(frame: np.ndarray, *, center_crop: bool) -> np.ndarray:
     out = np.zeros((SIZE, SIZE, 3), dtype=np.uint8)
     top = (SIZE - rows) // 2
     left = (SIZE - columns) // 2
-    out[top : top + rows, left : left + columns] = _applied(
+    out[top : top + rows, left : left + columns] = _filtered(
         _shrink(height, rows), frame, _shrink(width, columns)
     )
     return out
 
 
-def _applied(rows: np.ndarray, frame: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def _filtered(rows: np.ndarray, frame: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Return `rows @ frame @ columns^T` for each colour, rounded to uint8."""
     tall = np.tensordot(rows, frame.astype(np.float32), axes=(1, 0))
     filtered = np.tensordot(columns, tall, axes=(1, 1)).transpose(1, 0, 2)
@@ -51,13 +51,13 @@ def _crop(size: int) -> np.ndarray:
 
 
 @lru_cache
-def _shrink(size: int, made: int) -> np.ndarray:
-    """Return weights `[made, size]` of a triangle filter.
+def _shrink(size: int, new_size: int) -> np.ndarray:
+    """Return weights `[new_size, size]` of a triangle filter.
 
     Its base is two new pixels wide when shrinking, and two old pixels when enlarging.
     """
-    ratio = size / made
+    ratio = size / new_size
     width = max(ratio, 1.0)
-    centers = (np.arange(made) + 0.5) * ratio - 0.5
+    centers = (np.arange(new_size) + 0.5) * ratio - 0.5
     weights = np.maximum(0, 1 - np.abs(centers[:, None] - np.arange(size)) / width)
     return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)

@@ -99,10 +99,10 @@ ALL = ProtocolSpec(
     env="robotwin",
     groups={
         group: rows
-        for said, setting in COLUMNS.items()
-        for group, rows in _column(setting, said).items()
+        for column, setting in COLUMNS.items()
+        for group, rows in _column(setting, column).items()
     },
-    totals={said: tuple(f"{family}, {said}" for family in FAMILIES) for said in COLUMNS},
+    totals={column: tuple(f"{family}, {column}" for family in FAMILIES) for column in COLUMNS},
     may_differ=("instruction_type", "trials_per_task", "max_episode_steps"),
 )
 OF_BOXES = ProtocolSpec(

@@ -106,8 +106,8 @@ def _tasks(config: RoboTwinConfig) -> tuple[str, ...]:
     for task in (tasks := each_once("task", names)):
         if task in UNSUPPORTED:
             raise ConfigError(
-                f"{where}: RoboTwin has no reward for task {task!r}; like it are "
-                f"{', '.join(other for other in UNSUPPORTED if other != task)}",
+                f"{where}: RoboTwin has no reward for task {task!r}, nor for "
+                f"{', '.join(name for name in UNSUPPORTED if name != task)}",
                 hint=LIST_TASKS,
             )
         if task not in offered:
@@ -144,7 +144,7 @@ def _check_robot(config: RoboTwinConfig) -> None:
         arms = _arms(name)
         if arms != JOINTS:
             entries = 2 * (arms + 1)
-            six = ", ".join(other for other, joints in ARMS.items() if joints == JOINTS)
+            six = ", ".join(known for known, joints in ARMS.items() if joints == JOINTS)
             raise ConfigError(
                 f"task_config.embodiment: the arms of {name} have {arms} joints, which makes "
                 f"{entries} entries of states and actions, and RoboTwin's policies have "
@@ -167,8 +167,8 @@ def _arms(name: str) -> int:
     if name in ARMS:
         return ARMS[name]
     words = set(re.split("[-_ ]", name.lower()))
-    alike = {joints for known, joints in ARMS.items() if words & set(known.lower().split("-"))}
-    return alike.pop() if len(alike) == 1 else JOINTS
+    counts = {joints for robot, joints in ARMS.items() if words & set(robot.lower().split("-"))}
+    return counts.pop() if len(counts) == 1 else JOINTS
 
 
 def _check_rest(config: RoboTwinConfig) -> None:

@@ -83,7 +83,7 @@ FAMILIES: dict[str, dict[str, str]] = {
         "robot",
     },
 }
-SENTENCES = {task: said for family in FAMILIES.values() for task, said in family.items()}
+SENTENCES = {task: text for family in FAMILIES.values() for task, text in family.items()}
 TASKS = tuple(SENTENCES)
 # Tasks of RoboTwin for which its branch for reinforcement learning has no reward.
 UNSUPPORTED = ("place_fan", "open_laptop", "place_object_scale", "put_object_cabinet")

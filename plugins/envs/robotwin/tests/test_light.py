@@ -16,7 +16,7 @@ import yaml
 from rlcore_env_robotwin import checkout, plugin
 from rlcore_env_robotwin.arguments import arguments
 from rlcore_env_robotwin.checkout import require_assets
-from rlcore_env_robotwin.driver.search import kept_in
+from rlcore_env_robotwin.driver.search import cache_file
 from rlcore_env_robotwin.env import make_env
 from rlcore_env_robotwin.frames import seen
 from rlcore_env_robotwin.protocol import ALL, TABLE
@@ -263,7 +263,7 @@ def test_evaluation_on_another_task_needs_no_seeds_of_it_in_the_file_of_training
 
 def test_seeds_that_were_found_serve_other_time_limits_but_no_other_robot(tmp_path: Path) -> None:
     def kept(**changes: Any) -> Path:
-        return kept_in(
+        return cache_file(
             tmp_path, TASK, arguments(settings(**changes), TASK), {"RoboTwin": "0008ae6"}
         )
 

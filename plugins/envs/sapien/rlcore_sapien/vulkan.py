@@ -43,8 +43,8 @@ def install_command() -> str:
     """Return the command that installs Mesa's driver in version 24 or newer, as SAPIEN needs."""
     codename = ""
     with contextlib.suppress(OSError):
-        found = re.search(r"^VERSION_CODENAME=\"?(\w+)", OS_RELEASE.read_text(), re.MULTILINE)
-        codename = found[1] if found else ""
+        match = re.search(r"^VERSION_CODENAME=\"?(\w+)", OS_RELEASE.read_text(), re.MULTILINE)
+        codename = match[1] if match else ""
     if codename == "bookworm":  # the release's own version, 22.3, offers SAPIEN no device
         source = "deb http://deb.debian.org/debian bookworm-backports main"
         return (

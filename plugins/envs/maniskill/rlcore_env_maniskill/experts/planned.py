@@ -121,7 +121,7 @@ class Planned:
 
     def _towards(self, target: np.ndarray | None) -> np.ndarray:
         joints = self._arm.qpos[0].detach().cpu().numpy().astype(np.float64)
-        if target is None:  # nothing was planned: stay
+        if target is None:  # nothing was planned: do not move
             return np.append(np.zeros(len(joints)), 1.0).astype(np.float32)
         way = (target[: len(joints)] - joints) / self._arm.config.upper
         return np.append(np.clip(way, -1.0, 1.0), target[-1]).astype(np.float32)

@@ -96,7 +96,7 @@ EXPERT_TASKS = frozenset(_MAKERS)
 
 
 def expert_for(task_id: str, env: Any) -> Expert | None:
-    """Return the expert of a ManiSkill task; None if it has none in the env's control mode.
+    """Return the expert of a ManiSkill task; None if the control mode has no expert.
 
     Args:
         task_id: the id that the env was made with.

@@ -25,7 +25,7 @@ WIDTH = 640
 INTRINSIC = np.array([[623.588, 0, 319.501], [0, 623.588, 239.545], [0, 0, 1]])
 
 
-def camera_config(asked: Mapping[str, Any]) -> CameraConfig:
+def camera_config(sizes: Mapping[str, Any]) -> CameraConfig:
     """Return the camera with the size in ManiSkill's `sensor_configs`, by default 640 x 480.
 
     An image of another size shows the same view, scaled along each axis, as if a policy had resized
@@ -34,12 +34,12 @@ def camera_config(asked: Mapping[str, Any]) -> CameraConfig:
     Args:
         asked: `height` and `width` in pixels, for all cameras or below the name of this one.
     """
-    asked = {**asked, **asked.get(CAMERA, {})}
-    height = asked.get("height", HEIGHT)
-    width = asked.get("width", WIDTH)
-    squeeze = np.diag([width / WIDTH, height / HEIGHT, 1.0])
+    sizes = {**sizes, **sizes.get(CAMERA, {})}
+    height = sizes.get("height", HEIGHT)
+    width = sizes.get("width", WIDTH)
+    scaling = np.diag([width / WIDTH, height / HEIGHT, 1.0])
     return CameraConfig(
-        uid=CAMERA, pose=POSE, width=width, height=height, intrinsic=squeeze @ INTRINSIC
+        uid=CAMERA, pose=POSE, width=width, height=height, intrinsic=scaling @ INTRINSIC
     )
 
 

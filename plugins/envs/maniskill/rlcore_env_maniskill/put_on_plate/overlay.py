@@ -48,10 +48,10 @@ def texture_on_all(
     """
     height, width = drawn.shape
     box = _box(drawn)
-    top, left = (0, 0) if box is None else (_middle(side) for side in box)
-    top = min(max(top, 1), height - 1)
-    left = min(max(left, 1), width - 1)
-    return (1 - mix) * image + mix * texture[top : top + height, left : left + width]
+    row, column = (0, 0) if box is None else (_middle(side) for side in box)
+    row = min(max(row, 1), height - 1)
+    column = min(max(column, 1), width - 1)
+    return (1 - mix) * image + mix * texture[row : row + height, column : column + width]
 
 
 def to_uint8(images: Iterable[torch.Tensor]) -> torch.Tensor:

@@ -27,7 +27,10 @@ from rlcore_env_maniskill.put_on_plate.starts import Starts
 from rlcore_env_maniskill.put_on_plate.variants import VARIANTS
 from rlcore_env_maniskill.sentences import TEMPLATES
 
-OBJECT, PLATE, THIRD = 0, 1, 2  # slots of a layout
+# slots of a layout
+OBJECT = 0
+PLATE = 1
+THIRD = 2
 
 
 class PutOnPlateEnv(BaseEnv):

@@ -97,12 +97,12 @@ def _list_in_order() -> None:
     system.
     """
 
-    def in_order(*pattern: Any, **options: Any) -> list[Any]:
-        return sorted(listed(*pattern, **options))
+    def sorted_glob(*pattern: Any, **options: Any) -> list[Any]:
+        return sorted(unsorted_glob(*pattern, **options))
 
-    listed = glob.glob
-    if listed.__name__ != in_order.__name__:
-        glob.glob = in_order
+    unsorted_glob = glob.glob
+    if unsorted_glob.__name__ != sorted_glob.__name__:
+        glob.glob = sorted_glob
 
 
 def _rasterize() -> None:
@@ -110,10 +110,10 @@ def _rasterize() -> None:
     from sapien import render
 
     def as_default(shader: str) -> None:
-        choose("default")
+        set_shader("default")
 
-    choose = render.set_camera_shader_dir
-    if choose.__name__ != as_default.__name__:
+    set_shader = render.set_camera_shader_dir
+    if set_shader.__name__ != as_default.__name__:
         render.set_camera_shader_dir = as_default
 
 

@@ -14,7 +14,7 @@ from rlcore_simulation.cache import SimulatorCache
 from rlcore_env_robotwin.arguments import arguments
 from rlcore_env_robotwin.checkout import assets_root, code_versions, repository
 from rlcore_env_robotwin.driver import modules
-from rlcore_env_robotwin.driver.search import SolvedSeeds, expert_solves, kept_in
+from rlcore_env_robotwin.driver.search import SolvedSeeds, cache_file, expert_solves
 from rlcore_env_robotwin.driver.simulator import RoboTwinSimulator
 from rlcore_env_robotwin.seeds import cache_folder, solved_seeds
 from rlcore_env_robotwin.settings import RoboTwinConfig
@@ -36,7 +36,7 @@ def make_pool(config: RoboTwinConfig) -> SimulatorCache[RoboTwinSimulator]:
         new_task = partial(modules.new_task, task)
         seeds = SolvedSeeds(
             (solved_seeds(config, "train", task), solved_seeds(config, "heldout", task)),
-            kept_in(Path(cache_folder(config)), task, own, code_versions(config)),
+            cache_file(Path(cache_folder(config)), task, own, code_versions(config)),
             partial(expert_solves, new_task, full),
         )
         return RoboTwinSimulator(
@@ -56,10 +56,10 @@ def _sentence(config: RoboTwinConfig, task: str) -> Callable[[Mapping[str, str],
         return lambda objects, seed: SENTENCES[task]
     write = modules.instructions()
 
-    def said(objects: Mapping[str, str], seed: int) -> str:
+    def generated(objects: Mapping[str, str], seed: int) -> str:
         with contextlib.redirect_stdout(io.StringIO()):
             written = write(task, [dict(objects)], 1, seed)
         sentences = written[0][config.instruction_type] if written else []
         return str(sentences[0]) if sentences else SENTENCES[task]
 
-    return said
+    return generated

@@ -49,33 +49,33 @@ class SolvedSeeds:
         heldout = trial >= HELDOUT
         if trial < VALIDATION and (seeds := self.listed[heldout]) is not None:
             return seeds[trial - HELDOUT if heldout else trial]
-        if (stored := self._kept().get(str(trial))) is not None:
+        if (stored := self._cached().get(str(trial))) is not None:
             return stored
         candidates = range(trial * SPAN, (trial + 1) * SPAN)
         solved = next((seed for seed in candidates if self.solves(seed)), None)
         if solved is None:
             raise EnvError(
                 f"RoboTwin's expert solved none of the starts of seeds {candidates[0]} to "
-                f"{candidates[-1]}, which trial {trial} stands for",
+                f"{candidates[-1]}, the candidates of trial {trial}",
                 hint="train_seeds_path and heldout_seeds_path name seeds that it solved",
             )
-        self._keep(trial, solved)
+        self._cache(trial, solved)
         return solved
 
-    def _kept(self) -> dict[str, int]:
+    def _cached(self) -> dict[str, int]:
         with contextlib.suppress(OSError, ValueError):
             seeds = json.loads(self.file.read_text(encoding="utf-8"))
             return seeds if isinstance(seeds, dict) else {}
         return {}
 
-    def _keep(self, trial: int, seed: int) -> None:
+    def _cache(self, trial: int, seed: int) -> None:
         self.file.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=self.file.parent, delete=False) as new:
-            json.dump({**self._kept(), str(trial): seed}, new, indent=1)
+            json.dump({**self._cached(), str(trial): seed}, new, indent=1)
         os.replace(new.name, self.file)
 
 
-def kept_in(folder: Path, task: str, arguments: Arguments, versions: Mapping[str, str]) -> Path:
+def cache_file(folder: Path, task: str, arguments: Arguments, versions: Mapping[str, str]) -> Path:
     """Return the cache file, which depends on the settings and code versions that may matter."""
     relevant = {name: arguments[name] for name in OF_THE_EXPERT}
     text = json.dumps([STARTS, relevant, dict(versions)], sort_keys=True)

@@ -163,7 +163,7 @@ class RoboTwinSimulator(ChunkSimulator):
 def stable(new_task: Callable[[], Any], arguments: Arguments, seed: int) -> tuple[Any, int]:
     """Build the scene of a seed, or of the next one that can be built; return task and seed.
 
-    RoboTwin refuses a scene, for example, if objects do not come to rest.
+    RoboTwin refuses a scene, for example, if objects do not settle.
 
     Raises:
         ImportError, OSError: the cause is RoboTwin's files, not the start.
@@ -175,7 +175,7 @@ def stable(new_task: Callable[[], Any], arguments: Arguments, seed: int) -> tupl
             return begun(task, arguments, candidate), candidate
         except BROKEN:
             raise
-        except Exception as error:  # RoboTwin has no class of its own for all that may happen
+        except Exception as error:  # RoboTwin has no common class of errors
             task.close_env(clear_cache=True)
             last = error
     raise EnvError(
@@ -197,7 +197,7 @@ def begun(task: Any, arguments: Arguments, seed: int) -> Any:
     patches.forget_starts(seed)
     try:
         task.setup_demo(now_ep_num=seed, seed=seed, **copy.deepcopy(arguments))
-    except RuntimeError as error:  # SAPIEN's; RoboTwin has a class of its own for unstable starts
+    except RuntimeError as error:  # by SAPIEN; RoboTwin has another class for unstable starts
         raise EnvError(f"RoboTwin can't set the scene of seed {seed}: {error}") from error
     task.step_lim = arguments["step_lim"]  # setup_demo set that of RoboTwin's evaluations
     task.run_steps = task.reward_step = 0
