@@ -78,7 +78,8 @@ def stepped(env: CheckedEnv, spec: EnvSpec, episode: Episode, trace: Trace) -> D
     observation = env.reset([0], [episode])
     success = False
     frames: dict[str, list[np.ndarray]] = {camera.name: [] for camera in spec.cameras}
-    states, actions = [], []
+    states = []
+    actions = []
     for decision, valid in enumerate(trace.arrays["valid"]):
         recorded = trace.arrays["states"][decision]
         if not np.array_equal(observation["states"][0], recorded):

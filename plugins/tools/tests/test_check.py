@@ -110,7 +110,7 @@ def test_each_fault_is_found(fault, tmp_path):
     done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == bool(said), done.stdout + done.stderr
     assert said in done.stdout and "Traceback" not in done.stderr
-    assert done.stdout.count("\n  mend: ") == bool(said)
+    assert done.stdout.count("\n  fix: ") == bool(said)
     # each check that logs sees a log that fails
     assert (", and 3 checks more: it raised" in done.stdout) == (fault == "a tracker that fails")
 
@@ -145,7 +145,7 @@ def test_a_fault_of_two_components_is_one_finding_with_its_line(tmp_path):
     skip = ["--skip", "test_it_takes_numbers_that_are_not_finite"]
     done = subprocess.run([*command, *skip], env=env, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1, done.stderr
-    assert done.stdout.count("\n  mend: ") == 1 and "tracker one (and tracker two): " in done.stdout
+    assert done.stdout.count("\n  fix: ") == 1 and "tracker one (and tracker two): " in done.stdout
     assert f"{tmp_path}/rlcore_desk/tracker.py:{line})" in done.stdout
     for name in ("one", "two"):
         assert (
@@ -198,18 +198,18 @@ def test_a_module_that_fails_is_one_finding(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     names = {part: f"broken_facts:{part}" for part in ("target", "config", "spec")}
     (found,) = component_findings(ComponentSpec("env", "x", **names))
-    assert "ZeroDivisionError" in found.what and found.what.startswith("target: ")
+    assert "ZeroDivisionError" in found.fault and found.fault.startswith("target: ")
 
 
 def test_a_protocol_is_a_protocol():
     spec = ComponentSpec("protocol", "x", "rlcore_testing.toy_settings:GOALS")
     (found,) = component_findings(spec)
-    assert "is a dict, expected a ProtocolSpec" in found.what
+    assert "is a dict, expected a ProtocolSpec" in found.fault
 
 
 def test_a_folder_that_is_not_there(tmp_path):
     (found,) = configuration_findings("acme", str(tmp_path / "nowhere"))
-    assert "is no folder" in found.what
+    assert "is no folder" in found.fault
 
 
 @pytest.mark.quick(1)

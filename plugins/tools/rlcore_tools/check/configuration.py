@@ -44,17 +44,17 @@ def settings_findings(registry: Registry, component: Component) -> Iterator[Find
     slot = next((slot for slot in SLOTS if slot.kind == spec.kind), None)
     if slot is None or spec.config is None:
         return
-    mend = 'declare keys as name: type = key("what it means, with its unit", default)'
+    fix = 'declare keys as name: type = key("what it means, with its unit", default)'
     try:
         settings: Any = default_settings(registry, slot, spec.name)
     except UserError as error:
-        yield Finding(f"config: {error.message}", contract, error.hint or mend)
+        yield Finding(f"config: {error.message}", contract, error.hint or fix)
         return
     keys = {field.name for field in dataclasses.fields(settings)}
     for name, value in vars(type(settings)).items():
         if isinstance(value, VALUES) and not name.startswith("_") and name not in keys:
             fault = f"config: {spec.config}: {name} = {value!r} has no type, so it is no key"
-            yield Finding(fault, contract, mend)
+            yield Finding(fault, contract, fix)
 
 
 def preset_findings(registry: Registry, folder: Path | None) -> Iterator[Finding]:
@@ -74,10 +74,10 @@ def preset_findings(registry: Registry, folder: Path | None) -> Iterator[Finding
                     continue
                 reported.add(error.message)
                 absent = isinstance(error, MissingPackageError)  # users may have the package
-                mend = error.hint or ("install it" if absent else "correct the file")
+                fix = error.hint or ("install it" if absent else "correct the file")
                 yield Finding(
                     f"{file}: {error.message}",
                     f"{HOOKSPECS}, rlcore_config_paths",
-                    mend,
+                    fix,
                     warning=absent,
                 )

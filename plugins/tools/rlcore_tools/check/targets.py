@@ -37,17 +37,17 @@ class Finding:
     """A fault that a check found.
 
     Attributes:
-        what: description of the fault, one sentence.
+        fault: description of the fault, one sentence.
         contract: place of the documentation that states what is expected.
-        mend: how to fix it.
+        fix: suggested change, or a command.
         warning: whether it may be intended.
-        cause: equal for faults that one change fixes; empty if `what` identifies the fault.
+        cause: equal for faults that one change fixes; empty if `fault` identifies the fault.
         also: names of further checks that found it.
     """
 
-    what: str
+    fault: str
     contract: str
-    mend: str
+    fix: str
     warning: bool = False
     cause: str = ""
     also: tuple[str, ...] = ()
@@ -72,10 +72,10 @@ def component_findings(spec: ComponentSpec) -> Iterator[Finding]:
         try:
             loaded = load_target(target)
         except UserError as error:
-            mend = error.hint or f"correct {field}= of the ComponentSpec, or what it names"
+            fix = error.hint or f"correct {field}= of the ComponentSpec, or what it names"
             first_line = error.message.partition("\n")[0].removeprefix(target)
             if first_line not in reported:  # a module that fails breaks all targets that import it
-                yield Finding(f"{field}: {error.message}", contract, mend, cause=first_line)
+                yield Finding(f"{field}: {error.message}", contract, fix, cause=first_line)
             reported.add(first_line)
             continue
         protocol = field == "target" and spec.kind == "protocol"

@@ -135,10 +135,10 @@ def _format_finding(labels: Sequence[str], finding: Finding) -> str:
     """
     others = f" (and {', '.join(labels[1:])})" if labels[1:] else ""
     warning = "warning: " if finding.warning else ""
-    lines = [f"{labels[0]}{others}: {warning}{finding.what}"]
+    lines = [f"{labels[0]}{others}: {warning}{finding.fault}"]
     if finding.also:
         lines.append(f"  also: {', '.join(finding.also)}")
-    return "\n".join([*lines, f"  contract: {finding.contract}", f"  mend: {finding.mend}"])
+    return "\n".join([*lines, f"  contract: {finding.contract}", f"  fix: {finding.fix}"])
 
 
 def _by_cause(findings: Sequence[tuple[str, Finding]]) -> list[tuple[list[str], Finding]]:
@@ -149,7 +149,7 @@ def _by_cause(findings: Sequence[tuple[str, Finding]]) -> list[tuple[list[str], 
     """
     causes: dict[tuple[str, str], tuple[list[str], Finding]] = {}
     for label, finding in findings:
-        key = finding.cause or finding.what, finding.mend
+        key = finding.cause or finding.fault, finding.fix
         labels, _ = causes.setdefault(key, ([], finding))
         if label not in labels:
             labels.append(label)
@@ -292,8 +292,8 @@ def _unusable_plugins(registry: Registry, names: Sequence[str]) -> Iterator[tupl
     for row in registry.rows():
         owned = row.kind != "plugin" and row.distribution in owners
         if row.status == "BAD" and (not names or row.name in names or owned):
-            mend = "docs/plugins.md, When something is wrong"
-            yield f"{row.kind} {row.name}", Finding(row.reason, HOOKSPECS, mend)
+            fix = "docs/plugins.md, When something is wrong"
+            yield f"{row.kind} {row.name}", Finding(row.reason, HOOKSPECS, fix)
 
 
 def _config_folders(registry: Registry, plugin: str) -> list[str]:
