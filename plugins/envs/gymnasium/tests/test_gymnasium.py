@@ -74,7 +74,7 @@ def test_exactness_is_measured_and_declared(here, name, exactness, repeats):
 
 
 def test_an_env_whose_seed_fixes_nothing_is_refused(here):
-    with pytest.raises(ConfigError, match="a trial does not fix its start"):
+    with pytest.raises(ConfigError, match="a trial does not determine its start"):
         specs.env_spec(GymnasiumConfig(id="rlcore-test/Forgetful-v0"))
 
 
