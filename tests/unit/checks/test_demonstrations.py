@@ -62,7 +62,7 @@ def test_a_teacher_and_a_loss(facts: Made) -> None:
     train = replace(supervised.envs["train"], has_expert=False)
     assert keys(replace(supervised, envs={**supervised.envs, "train": train})) == ["collect.path"]
     assert supervised.policy is not None
-    without_loss = replace(supervised.policy, sft_loss=None)
+    without_loss = replace(supervised.policy, sft_objective=None)
     assert keys(replace(supervised, policy=without_loss)) == ["sft.enabled"]
 
 
