@@ -70,6 +70,7 @@ def test_every_kind_of_damage_is_dealt_often():
     assert len(commands) > COUNT * 0.9  # nearly all different
 
 
+@pytest.mark.filterwarnings("default:actor.model.model_path is null")
 def test_random_weights_are_announced_once(
     nothing_starts: Path, capsys: pytest.CaptureFixture[str]
 ):

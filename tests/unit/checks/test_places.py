@@ -11,6 +11,7 @@ from rlcore.checks import places
 from rlcore.checks.facts import gather_facts
 from rlcore.config.compose import compose
 from rlcore.config.schema.keys import key
+from rlcore.config.warning import ConfigWarning
 
 LONG = "/" + "x" * 5000  # longer than a name may be
 TOY = ["env=toy", "model=toy", "algorithm=plain"]
@@ -57,7 +58,8 @@ def test_the_name_of_a_model_that_is_not_here(registry, elsewhere):
         assert "must be an existing folder" in said and not [*places.findings(config)]
     (elsewhere / "adapters").mkdir()
     for value in ("null", str(elsewhere)):
-        config = compose([*TOY, f"actor.model.model_path={value}", asked[1]], registry=registry)
+        with pytest.warns(ConfigWarning, match="me/adapters"):
+            config = compose([*TOY, f"actor.model.model_path={value}", asked[1]], registry=registry)
         assert not [*places.findings(config)]
         assert config.actor.model.lora_path == str(elsewhere / "adapters")
 

@@ -67,16 +67,14 @@ def rows(*words, **changes):
 def test_a_key_that_rows_set_is_refused_beside_them():
     with pytest.raises(ConfigError) as refused:
         rows("env.eval={max_episode_steps: 8}")
-    assert refused.value.message == (
-        "env.eval.max_episode_steps must be left out, or 4: protocol=toy_haste sets it for "
-        "'4 steps', got 8"
-    )
+    names = ("env.eval.max_episode_steps", "4: protocol=toy_haste", "'4 steps'", "got 8")
+    message = refused.value.message
+    assert not [name for name in names if name not in message], message
     assert refused.value.hint is None
-    with pytest.raises(ConfigError, match=r"env\.eval\.tasks must be left out, or") as refused:
+    other_case = pytest.warns(ConfigWarning, match=r"env\.eval\.Tasks")
+    with other_case, pytest.raises(ConfigError, match=r"env\.eval\.tasks") as refused:
         rows("env.eval.Tasks=[reach-up]", may_differ=("max_episode_steps",))
-    assert refused.value.hint == (
-        "keys that may be set with this protocol: env.eval.max_episode_steps"
-    )
+    assert "env.eval.max_episode_steps" in refused.value.hint
 
 
 def test_a_key_that_no_row_sets_is_the_users():
