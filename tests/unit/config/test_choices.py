@@ -52,7 +52,7 @@ def test_a_key_of_both_sides(made, words, expected):
 
 
 def test_a_key_that_neither_side_has(made):
-    with pytest.raises(ConfigError, match=r"unknown key 'env\.train\.reward_koef'.*reward_coef"):
+    with pytest.raises(ConfigError, match=r"'env\.train\.reward_koef'.*reward_coef"):
         made("env.*.reward_koef=3")
 
 
@@ -98,15 +98,15 @@ def test_a_recipe_of_one_side_and_one_that_extends_it(made):
 def test_files_of_one_side_are_no_options_of_the_other(made):
     files = {"env/train/left.yaml": "env_type: toy\n"}
     assert made(base=["env/train=left", "env/eval=toy", *REST], files=files)
-    with pytest.raises(PluginError, match="there is no env 'left'; choose from: toy"):
+    with pytest.raises(PluginError, match=r"env 'left'.* toy"):
         made(base=["env=left", *REST])
-    with pytest.raises(PluginError, match="there is no env 'left'"):
+    with pytest.raises(PluginError, match="env 'left'"):
         made(base=["env/train=left", *REST])  # alone it would stand for both
 
 
 def test_a_section_that_holds_no_such_component(made):
     files = {"experiment/e.yaml": f"{GLOBAL}defaults:\n  - env/toy@env.tarin\n"}
-    with pytest.raises(ConfigError, match=r"behind the @ must stand env\.train or env\.eval, got"):
+    with pytest.raises(ConfigError, match=r"env\.train or env\.eval.*env\.tarin"):
         made(base=["experiment=e", *REST], files=files)
 
 
@@ -121,7 +121,7 @@ def test_by_side_by_hand():
 
 def test_a_component_is_exchanged_not_deleted(made):
     for word in ("~env", "~env/train", "~model=toy"):
-        with pytest.raises(ConfigError, match=f"{word}: a run needs one"):
+        with pytest.raises(ConfigError, match=word):
             made(base=["env=toy", *REST, word])
 
 
@@ -135,5 +135,5 @@ def test_a_recipe_that_is_evaluated_only(made):
     own = {"experiment/Run_eval.yaml": GLOBAL + "runner: {seed: 9}\n"}
     config = made("experiment=Run_eval", files=own)
     assert (config.runner.only_eval, config.runner.seed) == (False, 9)
-    with pytest.raises(ConfigError, match="there is no experiment 'walk_eval'"):
+    with pytest.raises(ConfigError, match="experiment 'walk_eval'"):
         made("experiment=walk_eval")

@@ -195,38 +195,39 @@ def test_bad_overrides_get_one_sentence(made, override, sentence):
 
 
 @pytest.mark.parametrize(
-    ("yaml", "sentence"),
+    ("yaml", "names"),
     [
-        ("runner: {sead: 1}", "unknown key 'runner.sead'. Did you mean 'runner.seed'?"),
-        ("runner: {seed: abc}", "runner.seed must be int, got 'abc'"),
-        ("rnner: {seed: 1}", "unknown key 'rnner'. Did you mean 'runner'?"),
-        ("env: {train: 5}", "env.train is a section"),
-        ("algorithm: {style: loud}", "must be one of calm, bold"),
-        ("actor: {model: {hiden: 1}}", "Did you mean 'actor.model.hidden'?"),
-        ("runner: [1", "e.yaml can't be read as YAML"),
+        ("runner: {sead: 1}", ("'runner.sead'", "'runner.seed'")),
+        ("runner: {seed: abc}", ("runner.seed", "int", "'abc'")),
+        ("rnner: {seed: 1}", ("'rnner'", "'runner'")),
+        ("env: {train: 5}", ("env.train", "section")),
+        ("algorithm: {style: loud}", ("algorithm.style", "calm, bold")),
+        ("actor: {model: {hiden: 1}}", ("'actor.model.hidden'",)),
+        ("runner: [1", ("e.yaml",)),
     ],
 )
-def test_bad_files_get_the_same_sentences(made, yaml, sentence):
+def test_bad_files_are_refused_by_key_and_choices(made, yaml, names):
     files = {"experiment/e.yaml": f"# @package _global_\n{yaml}\n"}
-    assert sentence in refused(made, "experiment=e", files=files)
+    error = refused(made, "experiment=e", files=files)
+    assert not [name for name in names if name not in error], error
 
 
 def test_a_file_that_asks_for_a_missing_option(made):
     text = "# @package _global_\ndefaults:\n  - override /env: tooy\n"
-    with pytest.raises(PluginError, match=r"no env 'tooy'\. Did you mean 'toy'\? Choose from: toy"):
+    with pytest.raises(PluginError, match=r"env 'tooy'.*'toy'"):
         made("experiment=e", files={"experiment/e.yaml": text}, base=TOY[1:])
 
 
 def test_an_unknown_option_lists_the_choices(made):
-    with pytest.raises(PluginError, match=r"no model 'toi'\. .* Choose from: toy\."):
+    with pytest.raises(PluginError, match=r"model 'toi'.* toy"):
         made(base=["env=toy", "model=toi"])
-    with pytest.raises(PluginError, match="no env 'tooy'"):
+    with pytest.raises(PluginError, match="env 'tooy'"):
         made("env/eval=tooy")
 
 
 @pytest.fixture
 def metadata(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of an rlcore, in no clone, whose extras ship an env and a model that are not installed."""
+    """Describe an rlcore outside a clone whose extras `hut` and `owl` are not installed."""
     monkeypatch.setattr(extras, "SCRIPT", Path("/no/clone/requirements/install.sh"))
     requires = ["rlcore-env-hut==0.1.0; extra == 'hut'", "rlcore-model-owl==1; extra == 'owl'"]
     monkeypatch.setattr(extras, "requires", lambda name: requires)
@@ -248,17 +249,16 @@ def test_a_recipe_of_absent_extras_names_all_of_them(made, metadata):
     for more in ([], ["env=toy"]):  # what a recipe says of its env is not known without it
         with pytest.raises(MissingPackageError) as caught:
             made(base=["experiment=e", *more], files=files)
-        assert str(caught.value) == (
-            "experiment 'e' needs env 'hut_5' and model 'owl', not installed: "
-            'pip install "rlcore[hut,owl]"'
-        )
-    with pytest.raises(PluginError, match=r"'f' needs env 'hut_5', .*rlcore\[hut\]"):
+        error = str(caught.value)
+        names = ("experiment 'e'", "env 'hut_5'", "model 'owl'", 'pip install "rlcore[hut,owl]"')
+        assert not [name for name in names if name not in error], error
+    with pytest.raises(PluginError, match=r"'f'.* env 'hut_5'.*rlcore\[hut\]"):
         made(base=["experiment=f"])
 
 
-def test_a_recipe_that_names_what_nobody_ships(made, metadata):
+def test_a_recipe_that_names_an_unknown_component(made, metadata):
     files = {"experiment/e.yaml": RECIPE.replace("owl", "owls")}
-    with pytest.raises(PluginError, match=r"experiment 'e': there is no env|experiment 'e': env"):
+    with pytest.raises(PluginError, match=r"experiment 'e': .*env"):
         made(base=["experiment=e"], files=files)
 
 
@@ -272,7 +272,7 @@ def test_help_tells_recipes_of_absent_extras_apart(registry, metadata, tmp_path)
 
 
 def test_a_missing_folder(registry):
-    with pytest.raises(ConfigError, match="'/no/where' does not exist"):
+    with pytest.raises(ConfigError, match="'/no/where'"):
         compose(TOY, config_dirs=["/no/where"], registry=registry)
 
 
@@ -281,7 +281,7 @@ def test_two_plugins_with_one_file_are_both_named(registry, tmp_path):
         (tmp_path / owner / "env").mkdir(parents=True)
         (tmp_path / owner / "env" / "mine.yaml").write_text("env_type: toy\n", encoding="utf-8")
         registry.config_paths.append((owner, str(tmp_path / owner)))
-    with pytest.raises(PluginError, match="env=mine is claimed by a-plugin and b-plugin"):
+    with pytest.raises(PluginError, match=r"env=mine.* a-plugin and b-plugin"):
         compose(["env=mine", *TOY[1:]], registry=registry)
     own = tmp_path / "own"
     (own / "env").mkdir(parents=True)
@@ -297,7 +297,7 @@ def test_the_acting_policys_checkpoint_is_the_models(made):
     assert made("rollout.model.model_path=/a").actor.model.model_path == "/a"
     assert made("rollout.model.lora_path=/a").actor.model.lora_path == "/a"
     both = ["rollout.model.model_path=/a", "actor.model.model_path=/b"]
-    assert "must equal actor.model.model_path" in refused(made, *both)
+    assert "actor.model.model_path" in refused(made, *both)
     assert made(*both, "runner.only_eval=true").actor.model.model_path == "/a"
 
 
@@ -324,7 +324,7 @@ def test_a_recipes_checkpoint_gives_way_to_the_acting_policys(made, elsewhere):
     assert made("experiment=named", "actor.model.model_path=null").actor.model.model_path is None
     (elsewhere / "NAME").mkdir()
     with pytest.warns(ConfigWarning, match="is taken from"):
-        assert "rollout.model.model_path must equal actor.model.model_path" in refused(made, *asked)
+        assert "rollout.model.model_path" in refused(made, *asked)
     both = made(*asked, "actor.model.model_path=/a")
     assert both.actor.model.model_path == both.rollout.model.model_path == "/a"
 
@@ -340,8 +340,7 @@ def test_a_recipes_checkpoint_is_not_for_another_size(made):
     }  # fmt: skip
     config = made("experiment=named", files=files, base=())
     assert config.actor.model.model_path == "ORG/NAME"
-    said = r"experiment=named is for toy; wide does not use its settings actor.model.model_path$"
-    with pytest.warns(ConfigWarning, match=said):
+    with pytest.warns(ConfigWarning, match=r"experiment=named .*wide .* actor\.model\.model_path$"):
         config = made("experiment=named", "model=wide", base=())
     assert config.actor.model.model_path is None and config.actor.model.num_action_chunks == 3
 
@@ -381,7 +380,7 @@ def test_a_part_of_a_value_can_not_be_left_open(made, text):
     ids=["brackets", "digits", "braces"],
 )
 @pytest.mark.timeout(120)
-def test_an_absurd_override_is_an_error_that_one_can_read(made, text):
+def test_an_absurd_override_is_a_short_error(made, text):
     with pytest.raises(ConfigError, match="can't read the override") as caught:
         made(text)
     assert len(caught.value.message) < 500

@@ -1,4 +1,4 @@
-"""What a policy is told: the env's own sentences, or those of a file, matched by name."""
+"""The instructions of a policy: the env's own, or those of a file, matched by task."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OWN = env_spec(ToyEnvConfig())
 
 @pytest.fixture
 def written(tmp_path):
-    """`written(name, content)`: the path of a file."""
+    """`written(name, content)` writes a file and returns its path."""
 
     def write(name: str, content: str | list) -> str:
         if isinstance(content, list):
@@ -42,7 +42,7 @@ def written(tmp_path):
     return write
 
 
-# -- files that say which sentence is whose ---------------------------------------------------
+# -- files that map tasks to instructions -----------------------------------------------------
 
 
 def test_a_mapping_of_names(written):
@@ -55,37 +55,37 @@ def test_a_mapping_of_names(written):
 def test_a_mapping_inside_a_file(written):
     file = written("envs.json", json.dumps({"said": GIVEN, "numbers": {"reach-left": 0}}))
     assert resolve(f"{file}:said", PATH) == GIVEN
-    with pytest.raises(ConfigError, match=r"\(said, numbers\); say which .* envs.json:said"):
+    with pytest.raises(ConfigError, match=r"said, numbers.* envs\.json:said"):
         resolve(file, PATH)
-    with pytest.raises(ConfigError, match="it has no 'words', it has said, numbers"):
+    with pytest.raises(ConfigError, match=r"'words'.* said, numbers"):
         resolve(f"{file}:words", PATH)
-    with pytest.raises(ConfigError, match="sentence of task 'reach-left' must be words, got 0"):
+    with pytest.raises(ConfigError, match=r"'reach-left'.* got 0"):
         resolve(f"{file}:numbers", PATH)
 
 
 @pytest.mark.parametrize("name", ["tasks.jsonl", "tasks.parquet"])
 def test_a_table_of_numbers_is_not_guessed_at(written, name):
-    with pytest.raises(ConfigError, match="numbers its sentences and does not say of which") as one:
+    with pytest.raises(ConfigError, match=name) as refused:
         resolve(written(name, '{"task_index": 0, "task": "Go to the left"}'), PATH)
-    assert "write a file NAME.yaml with a line 'TASK: sentence'" in one.value.hint
+    assert "NAME.yaml" in refused.value.hint
 
 
-# -- files that are none ------------------------------------------------------------------------
+# -- invalid files -------------------------------------------------------------------------------
 
 BAD = {
-    "empty.yaml": ("", "must hold a mapping"),
-    "list.yaml": ("[a, b]", "must hold a mapping"),
-    "blank.yaml": ("reach-left: ' '", "sentence of task 'reach-left' must be words, got ' '"),
-    "null.yaml": ("reach-left:", "sentence of task 'reach-left' must be words, got None"),
-    "number.yaml": ("3: go", "sentence of task 3 must be words"),
-    "yes.yaml": ("reach-left: yes", "must be words, got True"),
-    "other.yaml": ("reach-left: ${oc.env:HOME}", "must be words, got"),
-    "twice.yaml": ("reach-left: go\nreach-left: run", "'reach-left' appears twice"),
-    "twice.json": ('{"reach-left": "go", "reach-left": "run"}', "appears twice"),
-    "none.json": ("{}", "has none"),
-    "text.json": ('{"reach-left": ', "can't be read"),
-    "text.yaml": ("a: [", "can't be read"),
-    "words.txt": ("go left", "must be own or a file that ends in"),
+    "empty.yaml": ("", "mapping"),
+    "list.yaml": ("[a, b]", "mapping"),
+    "blank.yaml": ("reach-left: ' '", "task 'reach-left' .*got ' '"),
+    "null.yaml": ("reach-left:", "task 'reach-left' .*got None"),
+    "number.yaml": ("3: go", "task 3 "),
+    "yes.yaml": ("reach-left: yes", "got True"),
+    "other.yaml": ("reach-left: ${oc.env:HOME}", "got "),
+    "twice.yaml": ("reach-left: go\nreach-left: run", "'reach-left' .*twice"),
+    "twice.json": ('{"reach-left": "go", "reach-left": "run"}', "'reach-left' .*twice"),
+    "none.json": ("{}", "none"),
+    "text.json": ('{"reach-left": ', "read"),
+    "text.yaml": ("a: [", "read"),
+    "words.txt": ("go left", "own or a file"),
 }
 
 
@@ -103,12 +103,12 @@ def test_a_bad_value_is_one_error(value):
         resolve(value, PATH)
 
 
-# -- looked for -----------------------------------------------------------------------------------
+# -- searched files --------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def checkpoint(tmp_path, monkeypatch):
-    """The folder of a policy that says nothing, on a machine without LeRobot."""
+    """The folder of a policy without instructions, on a machine without LeRobot."""
     monkeypatch.setattr(instructions, "find_spec", lambda name: None)
     folder = tmp_path / "models" / "policy"
     folder.mkdir(parents=True)
@@ -131,28 +131,28 @@ LEROBOTS = json.dumps({"TASK_DESCRIPTIONS": GIVEN, "TASK_NAME_TO_ID": {"reach-le
         ("../toy_config.json", LEROBOTS),
     ],
 )
-def test_the_folder_of_a_checkpoint_and_the_one_above_may_say(checkpoint, place, text):
+def test_a_checkpoint_s_folder_or_its_parent_may_hold_instructions(checkpoint, place, text):
     assert found(checkpoint) == "checkpoint"
     file = checkpoint / place
     file.parent.mkdir(exist_ok=True)
     file.write_text(text)
     assert found(checkpoint) == GIVEN
     assert found(checkpoint, "lerobot") == "lerobot"
-    with pytest.warns(ConfigWarning, match="the policy gets the sentences of"):
+    with pytest.warns(ConfigWarning, match="toy_config|rlcore_env"):
         resolve("checkpoint", PATH, "toy", str(checkpoint))
 
 
-def test_what_does_not_say_is_passed_over_and_what_is_damaged_is_not(checkpoint):
+def test_files_without_instructions_are_skipped_and_damaged_ones_refused(checkpoint):
     (checkpoint / "rlcore_env.json").write_text('{"env": "toy", "sentences": {}}')
     assert found(checkpoint) == "checkpoint"
     (checkpoint.parent / "toy_config.json").write_text(LEROBOTS)
     assert found(checkpoint) == GIVEN
     (checkpoint / "toy_config.json").write_text(LEROBOTS[:-9])
-    with pytest.raises(ConfigError, match=r"the sentences in .*toy_config.json.* can't be read"):
+    with pytest.raises(ConfigError, match=r"toy_config\.json"):
         found(checkpoint)
 
 
-def test_an_installed_lerobot_has_them(checkpoint, tmp_path, monkeypatch):
+def test_an_installed_lerobot_holds_instructions(checkpoint, tmp_path, monkeypatch):
     """It is not imported: its package would load a tensor library, or fail where that is absent."""
     monkeypatch.setattr(instructions, "find_spec", importlib.util.find_spec)
     package = tmp_path / "site" / "lerobot"
@@ -167,11 +167,11 @@ def test_an_installed_lerobot_has_them(checkpoint, tmp_path, monkeypatch):
     assert found(checkpoint) == own
 
 
-def test_random_weights_learned_from_none(checkpoint):
+def test_random_weights_learned_no_instructions(checkpoint):
     assert resolve("checkpoint", PATH, "toy", None) == "own"
 
 
-def test_a_run_is_planned_without_them(registry, checkpoint):
+def test_a_run_is_planned_without_its_instructions(registry, checkpoint):
     asked = [f"actor.model.model_path={checkpoint}", "env.train.sentences=checkpoint"]
     config = compose([*TOY, *asked, "env.eval.sentences=${env.train.sentences}"], registry=registry)
     (row,) = instruction_warnings.findings(config)
@@ -192,27 +192,25 @@ def test_a_run_is_planned_without_them(registry, checkpoint):
 # -- in a run -------------------------------------------------------------------------------------
 
 
-def test_the_spec_says_what_is_told():
+def test_a_spec_with_other_instructions():
     fewer = replace(OWN, tasks=OWN.tasks[1:3], instructions=OWN.instructions[1:3])
     assert with_instructions(fewer, GIVEN, "env.eval").all_instructions == (
         "Go to the right",
         "Go up",
     )
     assert with_instructions(OWN, "own", "env.eval") is OWN
-    with pytest.raises(ConfigError, match="none for task 'reach-up' and 1 more of toy; it has"):
+    with pytest.raises(ConfigError, match=r"task 'reach-up' and 1 more of toy"):
         with_instructions(OWN, {"reach-left": "a", "reach-right": "b"}, "env.eval")
     misspelt = {task.replace("up", "upp"): sentence for task, sentence in GIVEN.items()}
-    with pytest.raises(ConfigError, match=r"'reach-up'.* Did you mean 'reach-upp'"):
+    with pytest.raises(ConfigError, match=r"'reach-up'.*'reach-upp'"):
         with_instructions(OWN, misspelt, "env.eval")
     varying = replace(OWN, episode_instructions=("go left in the kitchen", *OWN.instructions))
-    with pytest.raises(
-        ConfigError, match=r"env.eval.sentences must be own: .* from episode to epi"
-    ):
+    with pytest.raises(ConfigError, match=r"env\.eval\.sentences must be own"):
         with_instructions(varying, GIVEN, "env.eval")
 
 
-def test_a_configuration_holds_the_sentences_themselves(registry, written, elsewhere):
-    """So that a run goes on without the file, from any folder."""
+def test_a_configuration_holds_the_instructions_themselves(registry, written, elsewhere):
+    """A run can be resumed without the file, from any folder."""
     (elsewhere / "s.yaml").write_text(yaml.safe_dump(GIVEN))
     asked = [*TOY, "env.train.sentences=s.yaml", "env.eval.sentences=${env.train.sentences}"]
     config = compose(asked, registry=registry)
@@ -227,8 +225,8 @@ def test_a_configuration_holds_the_sentences_themselves(registry, written, elsew
     assert inline.env.eval.sentences == {"reach-left": "Go to the left"}
 
 
-def test_a_recipe_may_ask_for_them(registry, tmp_path):
-    """And what was answered is no difference to the recipe."""
+def test_a_recipe_may_require_instructions(registry, tmp_path):
+    """The value that the user gives is no difference to the recipe."""
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment/asks.yaml").write_text(
         "# @package _global_\ndefaults:\n  - override /env: toy\n  - override /model: toy\n"
@@ -236,7 +234,7 @@ def test_a_recipe_may_ask_for_them(registry, tmp_path):
         "env:\n  train:\n    sentences: ???\n  eval:\n    sentences: ${env.train.sentences}\n"
     )
     asked = {"config_dirs": [tmp_path], "registry": registry}
-    with pytest.raises(ConfigError, match=r"^env.train.sentences must be given: .*own, .* file"):
+    with pytest.raises(ConfigError, match=r"^env\.train\.sentences must be given"):
         compose(["experiment=asks"], **asked)
     own = compose(["experiment=asks", "env.train.sentences=own"], **asked)
     assert own.env.train.sentences == own.env.eval.sentences == "own"
