@@ -158,8 +158,7 @@ def test_adapters_of_another_base(base, network, env_spec, tmp_path, dtype):
     error = refuse(
         beside(other, tmp_path / "a"),
         env_spec,
-        "copy of language_model.lm_head.weight, which is not that of .*other: the adapters were "
-        "trained on another model .*'some/base'",
+        "copy of language_model.lm_head.weight.*other.*'some/base'",
     )
     assert "actor.model.model_path" in error.hint
 
@@ -348,7 +347,7 @@ def test_a_network_and_adapters_in_one_folder(base, network, env_spec, tmp_path)
     folder = tmp_path / "both"
     merged = written(network, folder, base=str(base), target_modules=["q_proj"])
     shutil.copytree(base, folder, dirs_exist_ok=True)
-    error = refuse(at(folder), env_spec, "holds a network and adapters, and does not tell")
+    error = refuse(at(folder), env_spec, "holds a network and adapters")
     assert "actor.model.lora_path" in error.hint
     own = folder / "lora_adapter"  # as RLinf publishes a base with the adapters to train on
     own.mkdir()

@@ -335,7 +335,7 @@ def test_a_critic_beside_the_network_is_read(saved, env_spec, observe):
     policy, folder = saved
     whole = load_file(folder / "model.safetensors") | load_file(folder / "rl_heads.safetensors")
     save_file(whole, folder / "model.safetensors")
-    refuse(at(settings(), folder), env_spec, "a critic beside the network, and .* another")
+    refuse(at(settings(), folder), env_spec, "rl_heads.safetensors holds another")
     (folder / "rl_heads.safetensors").unlink()
     assert_equal_outputs(policy, made(at(settings(), folder), env_spec, 1), observe(env_spec, 3))
 
@@ -596,7 +596,7 @@ def test_missing_and_damaged_components(saved, env_spec):
         step.touch()
     with pytest.raises(CheckpointError, match=r"got .*--1_checkpoint\.pt, .*--2_") as caught:
         policy_spec(config, env_spec)
-    assert "keep the one of the step that you want" in caught.value.hint
+    assert "keep the file of the step" in caught.value.hint
     steps[1].unlink()
     path = folder / "proprio_projector--1_checkpoint.pt"
     path.write_bytes(b"no archive")

@@ -225,7 +225,7 @@ def test_adapters_of_a_run_whose_alpha_is_gone(run, env_spec, tmp_path):
     torch.save(state, step / "actor/model_state_dict/full_weights.pt")
     beside(base, step)
     (step / "config.yaml").write_text("actor: {model: {lora_path: /gone}}\n")
-    error = refuse(env_spec, step, "'/gone', which has no adapter_config.json here")
+    error = refuse(env_spec, step, "lora_path '/gone'; there is no adapter_config.json")
     assert error.hint == f"copy the adapter_config.json from there to {step}"
 
 
@@ -504,7 +504,7 @@ def test_adapters_of_full_size(tmp_path):
                "base_model_name_or_path": "openvla/openvla-7b"}  # fmt: skip
     (tmp_path / "adapter_config.json").write_text(json.dumps(content))
     for rank in (None, 32):
-        adapters = read_adapters(tmp_path, weights, rank, beside={})
+        adapters = read_adapters(tmp_path, weights, rank, component_shapes={})
         assert adapters.copies == {"language_model.lm_head.weight": copied}
         assert len(adapters.modules) * 2 + 1 == len(shapes)
 

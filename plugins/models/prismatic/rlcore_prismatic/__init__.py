@@ -1,12 +1,13 @@
-"""What token policies on the Prismatic vision-language model share. A library without entry points.
+"""Share code between token policies on the Prismatic vision-language model. No entry points.
 
 sizes, layout      shapes of the network, and the names its weights have on disk
-files              what a checkpoint folder must hold, checked before any worker starts
-stored, adapters   where its tensors are, and which adapters it has
-config_files, statistics, trained     the contents of its JSON files; scaling: the ones in use
-settings, resolved, spec     keys both models have, with nulls filled in, and their checks
-actions, prompt, images, processor    between the env's numbers and the network's
+files              checks of a checkpoint folder before any worker starts
+stored, adapters   places of its tensors, and its adapters
+base_files         files of the base model that checkpoints keep
+config_files, statistics, trained     contents of its JSON files; scaling: the statistics in use
+settings, resolved, spec     shared keys, with nulls filled in, and their checks
+actions, prompt, images, processor    conversions between the env's numbers and the network's
 network/           vision towers, projector, Llama, critic, adapters
 sampling           from logits to tokens and log-probs
-checkpoint, policy what is saved, and the policy that acts, scores and learns
+checkpoint, policy loading and saving, and the policy that acts, scores and learns
 """

@@ -18,22 +18,23 @@ _SCORES = 3 * FP32 + 1  # bytes of a bin: its log-prob, probability and masked l
 
 
 def activations(
-    config: PrismaticModelConfig, resolved: Resolved, *, behind: int, causal: bool
+    config: PrismaticModelConfig, resolved: Resolved, *, extra_tokens: int, causal: bool
 ) -> Activations:
-    """Bytes per sample.
+    """Return the estimate, in bytes per sample.
 
     Args:
-        behind: tokens that are read besides patches and prompt.
-        causal: whether each token has a mask of its own.
+        extra_tokens: number of tokens that are read besides patches and prompt.
+        causal: whether the attention mask has a row for each token.
     """
-    size, images = resolved.size, resolved.num_images
+    size = resolved.size
+    images = resolved.num_images
     slots = config.num_action_chunks * resolved.action_dim
     rank = config.lora_rank if config.is_lora else 0
     part = Part(BYTES[config.precision], trained=not config.is_lora, rank=rank)
-    tokens = images * size.patches + resolved.prompt_length + behind
+    tokens = images * size.patches + resolved.prompt_length + extra_tokens
     blocks = [images * _block(part, tower, size) for tower in size.towers]
     layer = _layer(part, size, tokens)
-    # a tower's last block is not used
+    # features come from the second-to-last block, so the last one is not run
     depths = [tower.depth - 1 for tower in size.towers]
     ends = images * _patches(part, size) + _projector(part, size, images * size.patches)
     ends += part.rms_norm(tokens, size.width) + part.inputs(slots, size.width)
@@ -54,23 +55,29 @@ def activations(
     )
 
 
-def stored(config: PrismaticModelConfig, resolved: Resolved) -> int:
-    """Bytes of a stored decision, most of it images as they are prepared."""
-    size, slots = resolved.size, config.num_action_chunks * resolved.action_dim
+def decision_bytes(config: PrismaticModelConfig, resolved: Resolved) -> int:
+    """Return the bytes of a stored decision, most of which are the prepared images."""
+    size = resolved.size
+    slots = config.num_action_chunks * resolved.action_dim
     images = resolved.num_images * 3 * size.image_size**2
     words = -(-size.action_bins // WORD) if config.top_k > 0 else 0
     return images + 8 * slots * (1 + words) + 9 * resolved.prompt_length
 
 
 def _pixels(size: PrismaticSize, images: int) -> int:
-    """Colours in fp32 for each tower, while they are normalised: as they were, and as they will
-    be."""
+    """Return the bytes of the pixels in fp32 while they are normalised.
+
+    Each tower has its own copy, which exists before and after normalisation.
+    """
     return 2 * FP32 * images * 3 * len(size.towers) * size.image_size**2
 
 
 def _passing(part: Part, size: PrismaticSize, images: int, tokens: int) -> int:
-    """The larger of a tower's MLP and the Llama's: what goes around it, goes in, and is inside; the
-    Llama's callers hold its embeddings too."""
+    """Return the transient bytes of the largest MLP, in a tower or in the Llama.
+
+    They are the residual stream, the input and the hidden numbers of the MLP; for the Llama also
+    the embeddings that its callers hold.
+    """
     towers = [
         images * (size.patches + tower.prefix) * (3 * tower.width + 2 * tower.mlp)
         for tower in size.towers
@@ -87,19 +94,22 @@ def _patches(part: Part, size: PrismaticSize) -> int:
             total += part.inputs(1, 3 * pixels)
         elif part.trained:
             channels = conv_channels(tower)[:-1]
-            total += part.numbers(sum(c * pixels >> 2 * n for n, c in enumerate(channels)))
+            # each convolution has a quarter of the pixels of the one before
+            inputs = sum(count * pixels >> 2 * n for n, count in enumerate(channels))
+            total += part.numbers(inputs)
     return total
 
 
 def _block(part: Part, tower: TowerSize, size: PrismaticSize) -> int:
     """Return the bytes of one block of a tower for one image."""
-    tokens, width = size.patches + tower.prefix, tower.width
+    tokens = size.patches + tower.prefix
+    width = tower.width
     scales = 2 * tokens * width * part.size if tower.layer_scale and part.trained else 0
     return scales + part.tower_block(tokens, width, tower.mlp)
 
 
 def _projector(part: Part, size: PrismaticSize, tokens: int) -> int:
-    """Of inputs and, between the layers, what GELU reads."""
+    """Return the bytes of the projector: the inputs of its layers and of the GELUs between them."""
     widths = projector_widths(size)
     inner = part.numbers(tokens * sum(widths[1:-1]))
     return inner + sum(part.inputs(tokens, before) for before, _ in pairwise(widths))
@@ -107,6 +117,7 @@ def _projector(part: Part, size: PrismaticSize, tokens: int) -> int:
 
 def _layer(part: Part, size: PrismaticSize, tokens: int) -> int:
     """Return the bytes of one layer of the Llama."""
-    width, keys = size.width, size.width // size.heads * size.kv_heads
+    width = size.width
+    keys = width // size.heads * size.kv_heads
     norm = part.rms_norm(tokens, width)
     return part.gated_layer(tokens, width, size.mlp, keys=tokens, widths=(width, keys), norm=norm)

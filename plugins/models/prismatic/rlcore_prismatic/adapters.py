@@ -1,11 +1,11 @@
 """Read and check low-rank adapters in peft's format before a worker starts. No tensor library.
 
 adapter_model.safetensors   W + s B A: A and B by the name of the module they adapt; weights that
-                            are fully trained with them; and, of output layers, copies of W itself
+                            are fully trained with them; and copies of W of output layers
 adapter_config.json         r, alpha and so on, and the model that they adapt
 
-s is alpha / r, or alpha / sqrt(r) with `use_rslora`; `rank_pattern` and `alpha_pattern` say which
-modules have others.
+s is alpha / r, or alpha / sqrt(r) with `use_rslora`; `rank_pattern` and `alpha_pattern` give other
+values for some modules.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from rlcore.files.damaged_files import damaged_error, read_mapping
 from rlcore_prismatic.layout import FILM, Shape, is_film, low_rank_shapes
 from rlcore_prismatic.sizes import SIZE_HINT
 
-ADAPTERS_FILE, ADAPTERS_CONFIG = "adapter_model.safetensors", "adapter_config.json"
+ADAPTERS_FILE = "adapter_model.safetensors"
+ADAPTERS_CONFIG = "adapter_config.json"
 PICKLED_ADAPTERS = "adapter_model.bin"
 ADAPTER_PREFIX = "base_model.model."
 
@@ -40,13 +41,25 @@ _MERGE = (
 # Keys that do not affect a loaded adapter. The tensors show which modules are adapted.
 _NO_EFFECT = frozenset(
     {
-        "auto_mapping", "base_model_name_or_path", "ensure_weight_tying", "eva_config",
+        "auto_mapping",
+        "base_model_name_or_path",
+        "ensure_weight_tying",
+        "eva_config",
         "exclude_modules",
-        "fan_in_fan_out", "inference_mode", "layers_pattern", "layers_to_transform", "lora_dropout",
-        "megatron_core", "modules_to_save", "peft_version", "qalora_group_size", "revision",
-        "target_modules", "task_type",
+        "fan_in_fan_out",
+        "inference_mode",
+        "layers_pattern",
+        "layers_to_transform",
+        "lora_dropout",
+        "megatron_core",
+        "modules_to_save",
+        "peft_version",
+        "qalora_group_size",
+        "revision",
+        "target_modules",
+        "task_type",
     }
-)  # fmt: skip
+)
 # Allowed values of a key, besides empty. Other initialisations change the weights they adapt.
 _MAY_BE: dict[str, tuple[object, ...]] = {
     "peft_type": ("LORA",),
@@ -78,12 +91,14 @@ class AdapterSettings:
 
     def rank_of(self, module: str) -> int:
         """Return r of a module."""
-        return next((r for p, r in self.ranks.items() if _matches(p, module)), self.rank)
+        matching = [rank for pattern, rank in self.ranks.items() if _matches(pattern, module)]
+        return matching[0] if matching else self.rank
 
     def scale_of(self, module: str) -> float:
         """Return s of a module."""
         rank = self.rank_of(module)
-        alpha = next((a for p, a in self.alphas.items() if _matches(p, module)), self.alpha)
+        matching = [alpha for pattern, alpha in self.alphas.items() if _matches(pattern, module)]
+        alpha = matching[0] if matching else self.alpha
         return alpha / (math.sqrt(rank) if self.rslora else rank)
 
     @property
@@ -100,7 +115,7 @@ class Adapters:
         settings: settings of the adapters.
         file: the file with their tensors.
         modules: the network's modules that they adapt.
-        beside: modules that they adapt in components outside the network.
+        component_modules: modules that they adapt in components outside the network.
         trained: weights of the network that were fully trained with them -> names in the file.
         copies: weights of the model they adapt -> names in the file.
     """
@@ -108,13 +123,13 @@ class Adapters:
     settings: AdapterSettings
     file: Path
     modules: tuple[str, ...]
-    beside: tuple[str, ...]
+    component_modules: tuple[str, ...]
     trained: Mapping[str, str]
     copies: Mapping[str, str]
 
 
 def has_adapters(folder: Path) -> bool:
-    """Whether a folder holds adapters, or their settings without any weights."""
+    """Return whether a folder holds adapters, or their settings without any weights."""
     if any((folder / name).is_file() for name in (ADAPTERS_FILE, PICKLED_ADAPTERS)):
         return True
     return (folder / ADAPTERS_CONFIG).is_file() and not has_weights(folder)
@@ -128,9 +143,11 @@ def adapter_settings(folder: Path) -> AdapterSettings:
     """
     path = folder / ADAPTERS_CONFIG
     content = read_mapping(path)
-    rank, alpha = content.pop("r", None), content.pop("lora_alpha", None)
+    rank = content.pop("r", None)
+    alpha = content.pop("lora_alpha", None)
     rslora = content.pop("use_rslora", None)
-    ranks, alphas = (content.pop(f"{name}_pattern", None) or {} for name in ("rank", "alpha"))
+    ranks = content.pop("rank_pattern", None) or {}
+    alphas = content.pop("alpha_pattern", None) or {}
     others = [f"{name}={value!r}" for name, value in content.items() if not _is_plain(name, value)]
     if others or not content.get("peft_type"):
         raise CheckpointError(
@@ -138,14 +155,18 @@ def adapter_settings(folder: Path) -> AdapterSettings:
             f"{', '.join(others) or 'it has no peft_type'}",
             hint=_MERGE,
         )
-    for name, ranks_there in (("r", [rank]), ("rank_pattern", _values(path, ranks))):
-        if not all(type(each) is int and each >= 1 for each in ranks_there):
-            raise damaged_error(path, f"its rank {name} is {rank if name == 'r' else ranks!r}")
-    for name, there in (("lora_alpha", [alpha]), ("alpha_pattern", _values(path, alphas))):
-        if not all(type(each) in (int, float) and 0 < each < math.inf for each in there):
-            raise damaged_error(
-                path, f"its {name} is {alpha if name == 'lora_alpha' else alphas!r}"
-            )
+    for name, value, numbers in (
+        ("r", rank, [rank]),
+        ("rank_pattern", ranks, _values(path, ranks)),
+    ):
+        if not all(type(number) is int and number >= 1 for number in numbers):
+            raise damaged_error(path, f"its rank {name} is {value!r}")
+    for name, value, numbers in (
+        ("lora_alpha", alpha, [alpha]),
+        ("alpha_pattern", alphas, _values(path, alphas)),
+    ):
+        if not all(type(number) in (int, float) and 0 < number < math.inf for number in numbers):
+            raise damaged_error(path, f"its {name} is {value!r}")
     trained = content.get("modules_to_save") or ()
     base = content.get("base_model_name_or_path")
     return AdapterSettings(
@@ -158,7 +179,7 @@ def read_adapters(
     weights: Mapping[str, Shape],
     lora_rank: int | None,
     *,
-    beside: Mapping[str, Shape],
+    component_shapes: Mapping[str, Shape],
     merged: tuple[str, ...] = (),
 ) -> Adapters:
     """Read a folder's adapters and check that they fit. Reads headers only.
@@ -167,8 +188,8 @@ def read_adapters(
         folder: the folder.
         weights: shapes of the network that they adapt.
         lora_rank: rank of the adapters to train; None if the adapters are merged.
-        beside: shapes of components outside the network, which RLinf's trainer adapts too. Their
-            adapters are always merged.
+        component_shapes: shapes of components outside the network, which RLinf's trainer adapts
+            too. Their adapters are always merged.
         merged: name prefixes of weights that have their adapters merged elsewhere.
 
     Raises:
@@ -193,32 +214,35 @@ def read_adapters(
         for name, header in read_headers(file).items()
         if not _bare(name).startswith(merged or (" ",))
     }
-    odd = sorted(name for name in headers if ".lora_" in name and not name.endswith(_LOW_RANK))
-    if odd:
+    unsupported = sorted(
+        name for name in headers if ".lora_" in name and not name.endswith(_LOW_RANK)
+    )
+    if unsupported:
         raise CheckpointError(
-            f"{file} holds {odd[0]}, which is no plain LoRA adapter of a linear map",
+            f"{file} holds {unsupported[0]}, which is no plain LoRA adapter of a linear map",
             hint=_MERGE,
         )
     modules = [_bare(name).partition(".lora_")[0] for name in headers if ".lora_" in name]
     whole = {name: _bare(name).replace(".base_layer.", ".") for name in headers}
     whole = {name: own for name, own in whole.items() if own in weights}
-    wanted = {name: weights[own] for name, own in whole.items()}
+    expected = {name: weights[own] for name, own in whole.items()}
     for module in modules:
-        shape = {**weights, **beside}.get(f"{module}.weight", ())
+        shape = {**weights, **component_shapes}.get(f"{module}.weight", ())
         if len(shape) >= 2:
             parts = low_rank_shapes(module, shape, settings.rank_of(module))
-            wanted |= {f"{ADAPTER_PREFIX}{name}": part for name, part in parts.items()}
+            expected |= {f"{ADAPTER_PREFIX}{name}": part for name, part in parts.items()}
     if settings.trained and set(settings.trained) <= set(FILM):
         film = {name: shape for name, shape in weights.items() if is_film(name)}
-        wanted |= {f"{ADAPTER_PREFIX}{name}": shape for name, shape in film.items()}
-    check_fit(file, headers, wanted, hint=SIZE_HINT)
+        expected |= {f"{ADAPTER_PREFIX}{name}": shape for name, shape in film.items()}
+    check_fit(file, headers, expected, hint=SIZE_HINT)
     if not modules:
         raise damaged_error(file, "it holds no adapters")
     trained = {own: name for name, own in whole.items() if _is_trained(name, settings)}
     copies = {own: name for name, own in whole.items() if own not in trained}
-    of_network = tuple(dict.fromkeys(m for m in modules if f"{m}.weight" in weights))
-    others = tuple(dict.fromkeys(m for m in modules if m not in of_network))
-    return Adapters(settings, file, of_network, others, trained, copies)
+    modules = list(dict.fromkeys(modules))  # each module has a tensor A and a tensor B
+    network_modules = tuple(module for module in modules if f"{module}.weight" in weights)
+    component_modules = tuple(module for module in modules if f"{module}.weight" not in weights)
+    return Adapters(settings, file, network_modules, component_modules, trained, copies)
 
 
 def _check_trainable(
@@ -237,13 +261,13 @@ def _check_trainable(
             f"{lora_rank}",
             hint=f"set actor.model.lora_rank={settings.rank}, or is_lora=false to merge them",
         )
-    further = [name for name in settings.trained if name not in FILM]
+    other_trained = [name for name in settings.trained if name not in FILM]
     unequal = [
         f"{name}={value!r}"
         for name, value in (
             ("rank_pattern", settings.ranks),
             ("alpha_pattern", settings.alphas),
-            ("modules_to_save", further),
+            ("modules_to_save", other_trained),
         )
         if value
     ]
@@ -261,13 +285,13 @@ def _bare(name: str) -> str:
 
 
 def _is_trained(name: str, settings: AdapterSettings) -> bool:
-    """Whether a whole weight in the file was trained, and is not a copy of the base model's."""
+    """Return whether a whole weight in the file was trained, and is no copy of the base's."""
     modules = accumulate(name.split(".")[:-1], "{}.{}".format)  # the outermost first
     return ".base_layer." not in name and any(m.endswith(settings.trained) for m in modules)
 
 
 def _matches(pattern: str, module: str) -> bool:
-    """Whether a peft pattern matches a module: its whole name, or the last parts of it."""
+    """Return whether a peft pattern matches a module's whole name, or its last parts."""
     return re.fullmatch(rf"(.*\.)?({pattern})", module) is not None
 
 

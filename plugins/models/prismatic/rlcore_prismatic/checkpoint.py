@@ -66,7 +66,7 @@ def load_network(
         actor: the actor to fill.
         folders: folders of the checkpoint.
         components: parts of the policy with their own files.
-        adapters: adapters of the checkpoint; None: there are none.
+        adapters: adapters of the checkpoint; None without any.
         merge: whether to merge the adapters into the network's weights. Adapters of components
             outside the network are always merged.
 
@@ -76,13 +76,13 @@ def load_network(
     stored = stored_network(folders.base)
     part = network_part(stored, components)
     own_names = _published_names(actor.network)
-    wanted = {
+    shapes = {
         name: tuple(actor.network.get_parameter(own).shape) for name, own in own_names.items()
     }
-    wanted = network_needs(wanted, components, stored)
-    check_fit(folders.base, part, wanted, hint=SIZE_HINT)
-    found = read_stored(stored, part, scale=network_scale(folders.base, stored))
-    tensors = {own_names[name]: tensor for name, tensor in found}
+    needed = network_needs(shapes, components, stored)
+    check_fit(folders.base, part, needed, hint=SIZE_HINT)
+    weights = read_stored(stored, part, scale=network_scale(folders.base, stored))
+    tensors = {own_names[name]: tensor for name, tensor in weights}
     for component in components:
         state = _component_state(folders, component, stored)
         if component.in_network:
@@ -115,19 +115,21 @@ def load_value_head(actor: TokenActor, folders: Folders) -> None:
     if not headers:
         _log.info("%s has no critic: starting with fresh weights", folders.own)
         return
-    wanted = {f"{VALUE_HEAD}.{name}": p for name, p in actor.value_head.named_parameters()}
-    check_fit(path, headers, shapes_of(wanted), hint=hint)
+    check_fit(path, headers, shapes_of(_head_parameters(actor.value_head)), hint=hint)
     if path.name == HEADS_FILE:
         stored = stored_file(path)
-    found = dict(read_stored(stored, headers, scale=network_scale(folders.base, stored)))
-    _fill(actor.value_head, {n.removeprefix(f"{VALUE_HEAD}."): t for n, t in found.items()})
+    weights = read_stored(stored, headers, scale=network_scale(folders.base, stored))
+    _fill(
+        actor.value_head,
+        {name.removeprefix(f"{VALUE_HEAD}."): tensor for name, tensor in weights},
+    )
 
 
 def fill_adapters(actor: TokenActor, adapters: Adapters) -> None:
     """Load the network's adapters, and FiLM's weights if they are stored with them."""
     with WeightsFile(adapters.file) as file, torch.no_grad():
         for name, parameter in _adapters(actor.network):
-            if name in file.headers:  # adapters that do not fit were refused before
+            if name in file.headers:  # read_adapters has checked that they fit
                 parameter.copy_(file.read(name))
 
 
@@ -136,12 +138,13 @@ def save_network(actor: TokenActor, folder: Path) -> None:
 
     Adapters are merged shard by shard, to save memory.
     """
-    from huggingface_hub import split_state_dict_into_shards_factory  # it takes a while to import
+    from huggingface_hub import split_state_dict_into_shards_factory  # slow to import
 
     own = _published_names(actor.network)
-    plain, merged = plain_parameters(actor.network), MergedWeights(actor.network)
+    plain = plain_parameters(actor.network)
+    merged = MergedWeights(actor.network)
     split = split_state_dict_into_shards_factory(
-        {name: plain[its] for name, its in own.items()},
+        {name: plain[own_name] for name, own_name in own.items()},
         get_storage_size=lambda tensor: tensor.numel() * tensor.element_size(),
         filename_pattern="model{suffix}.safetensors",
         max_shard_size=SHARD_BYTES,
@@ -184,8 +187,12 @@ def save_adapters(actor: TokenActor, folder: Path, base: str) -> None:
 def save_value_head(actor: TokenActor, folder: Path) -> None:
     """Write `rl_heads.safetensors` if there is a critic."""
     if actor.value_head is not None:
-        head = {f"{VALUE_HEAD}.{name}": p for name, p in actor.value_head.named_parameters()}
-        write_weights(folder / HEADS_FILE, head)
+        write_weights(folder / HEADS_FILE, _head_parameters(actor.value_head))
+
+
+def _head_parameters(head: nn.Module) -> dict[str, nn.Parameter]:
+    """Return the critic's parameters by their names in files."""
+    return {f"{VALUE_HEAD}.{name}": parameter for name, parameter in head.named_parameters()}
 
 
 def _whole(module: nn.Module) -> dict[str, Tensor]:
@@ -233,7 +240,7 @@ def _merge_into(tensors: dict[str, Tensor], adapters: Adapters) -> None:
 def _add_to_part(state: dict[str, Tensor], component: Component, adapters: Adapters) -> None:
     """Merge the adapters of a component outside the network into its weights."""
     with WeightsFile(adapters.file) as file:
-        for module in adapters.beside:
+        for module in adapters.component_modules:
             name = component.names.get(f"{module}.weight")
             if name is not None:
                 state[name] = _added(state[name], module, adapters, file)
@@ -241,15 +248,18 @@ def _add_to_part(state: dict[str, Tensor], component: Component, adapters: Adapt
 
 def _added(weight: Tensor, module: str, adapters: Adapters, file: WeightsFile) -> Tensor:
     """Return W + s B A for the adapter of a module."""
-    a, b = (file.read(f"{ADAPTER_PREFIX}{module}.lora_{x}.weight") for x in "AB")
+    a = file.read(f"{ADAPTER_PREFIX}{module}.lora_A.weight")
+    b = file.read(f"{ADAPTER_PREFIX}{module}.lora_B.weight")
     return add_low_rank(weight, a, b, adapters.settings.scale_of(module))
 
 
 def _component_state(
     folders: Folders, component: Component, stored: StoredWeights
 ) -> dict[str, Tensor]:
-    """Weights of a component by the names in `component.shapes`: from its own file, or from the
-    network's files, where trainers that save the whole policy put them.
+    """Read the weights of a component, by the names in `component.shapes`.
+
+    They are in the component's own file, or in the network's files if the trainer saved the whole
+    policy.
 
     Raises:
         CheckpointError: they are missing, damaged, or do not fit.
@@ -257,12 +267,12 @@ def _component_state(
     path = find_component(folders, component, stored)
     if path is None:
         own = component.names
-        beside = [name for name in own if name in stored.headers]
-        found = read_stored(stored, beside, scale=network_scale(folders.base, stored))
-        state = {own[name]: tensor for name, tensor in found}
+        names = [name for name in own if name in stored.headers]
+        weights = read_stored(stored, names, scale=network_scale(folders.base, stored))
+        state = {own[name]: tensor for name, tensor in weights}
     else:
-        alone = stored_file(path)
-        state = dict(read_stored(alone, alone.headers, scale=trainer_scale))
+        own_file = stored_file(path)
+        state = dict(read_stored(own_file, own_file.headers, scale=trainer_scale))
     headers = {name: TensorHeader("F32", tuple(tensor.shape)) for name, tensor in state.items()}
     check_fit(path or folders.base, headers, component.shapes, hint=COMPONENT_HINT)
     return state

@@ -1,5 +1,8 @@
-"""`config.json` and `preprocessor_config.json`: written in the form that OpenVLA's classes for
-transformers read, and compared with the network next to them. No tensor library."""
+"""Write and check `config.json` and `preprocessor_config.json`. No tensor library.
+
+They are written in the form that OpenVLA's classes for transformers read, and compared with the
+network in the same folder.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +23,23 @@ RLCORE = "rlcore"
 """Key of our settings in `config.json`."""
 
 _RESIZE = "resize-naive"
-_PIXELS = {  # settings of a processor that are read, name code, or are of letterboxes
-    "auto_map", "processor_class", "means", "stds", "tvf_normalize_params", "tvf_letterbox_fill",
-}  # fmt: skip
-_SEEN = (
-    "image_resize_strategy", "image_sizes", "timm_model_ids", "timm_override_act_layers",
+# settings of a processor that are read elsewhere, name code, or concern letterboxes
+_UNCHECKED = {
+    "auto_map",
+    "processor_class",
+    "means",
+    "stds",
+    "tvf_normalize_params",
+    "tvf_letterbox_fill",
+}
+_VISION_SETTINGS = (
+    "image_resize_strategy",
+    "image_sizes",
+    "timm_model_ids",
+    "timm_override_act_layers",
     "use_fused_vision_backbone",
-)  # fmt: skip
-"""Settings of `config.json` besides the Llama's that say how images are read."""
+)
+"""Settings of `config.json` that determine how images are read."""
 _LLAMA = {
     "attention_bias": False,
     "hidden_act": "silu",
@@ -43,7 +55,7 @@ _LLAMA = {
 def transformers_config(
     size: PrismaticSize, statistics: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """`config.json` as OpenVLA's classes for transformers read it, with our settings in it."""
+    """Return `config.json` as OpenVLA's classes for transformers read it, with our settings."""
     return {
         "architectures": ["OpenVLAForActionPrediction"],
         "model_type": "openvla",
@@ -72,7 +84,7 @@ def transformers_config(
 
 
 def preprocessor_config(size: PrismaticSize) -> dict[str, Any]:
-    """`preprocessor_config.json` as OpenVLA's image processor reads it."""
+    """Return `preprocessor_config.json` as OpenVLA's image processor reads it."""
     return {
         "image_processor_type": "PrismaticImageProcessor",
         "image_resize_strategy": _RESIZE,
@@ -85,7 +97,7 @@ def preprocessor_config(size: PrismaticSize) -> dict[str, Any]:
 
 
 def with_pixels(path: Path, size: PrismaticSize) -> PrismaticSize:
-    """The size with the means and stds of pixels from a `preprocessor_config.json`, if it is there.
+    """Return the size with the pixel means and stds of a `preprocessor_config.json`, if it exists.
 
     The published file has them twice, once rounded; the original code reads the rounded ones.
 
@@ -94,19 +106,22 @@ def with_pixels(path: Path, size: PrismaticSize) -> PrismaticSize:
     """
     if not path.exists():
         return size
-    content, count = read_mapping(path), len(size.towers)
+    content = read_mapping(path)
+    count = len(size.towers)
     means: Any
     stds: Any
     rounded = content.get("tvf_normalize_params")
-    if rounded and isinstance(rounded, list) and all(isinstance(each, dict) for each in rounded):
-        means, stds = ([each.get(name) for each in rounded] for name in ("mean", "std"))
+    if rounded and isinstance(rounded, list) and all(isinstance(entry, dict) for entry in rounded):
+        means = [entry.get("mean") for entry in rounded]
+        stds = [entry.get("std") for entry in rounded]
     elif rounded:
         raise damaged_error(path, f"its tvf_normalize_params are {rounded!r}")
     else:
-        means, stds = (content.get(name) for name in ("means", "stds"))
+        means = content.get("means")
+        stds = content.get("stds")
     if not means and not stds:
         return size
-    if not all(_pixels(each, count) for each in (means, stds)) or min(map(min, stds)) <= 0:
+    if not (_is_rgb(means, count) and _is_rgb(stds, count)) or min(map(min, stds)) <= 0:
         raise damaged_error(
             path,
             f"it must have three means and three positive stds for each of {count} vision "
@@ -120,30 +135,33 @@ def with_pixels(path: Path, size: PrismaticSize) -> PrismaticSize:
 
 
 def check_images(path: Path, size: PrismaticSize) -> None:
-    """Refuse a `preprocessor_config.json`, if it is there, with a setting that we neither have nor
-    know to be without effect, unless it is empty.
+    """Check that the images of a checkpoint are prepared as we prepare them.
+
+    A setting of `preprocessor_config.json` must be empty, equal ours, or have no effect.
 
     Raises:
-        CheckpointError: names it.
+        CheckpointError: a setting differs; the message names it.
     """
     content = read_mapping(path) if path.exists() else {}
-    side, count = [size.image_size] * 2, len(size.towers)
+    side = [size.image_size] * 2
+    count = len(size.towers)
     resized = {"antialias": True, "interpolation": 3, "max_size": None, "size": side}
-    wanted = preprocessor_config(size) | {
+    expected = preprocessor_config(size) | {
         "tvf_resize_params": [resized] * count,
         "tvf_crop_params": [{"output_size": side}] * count,
     }
     for name, value in content.items():
-        if name not in _PIXELS and not _is_empty(value) and value != wanted.get(name):
+        if name not in _UNCHECKED and not _is_empty(value) and value != expected.get(name):
             raise CheckpointError(
-                f"{name} in {path} must be {wanted.get(name, 'empty')!r}, got {value!r}",
-                hint=f"{SIZE_HINT}; a model whose images are prepared otherwise can't be used",
+                f"{name} in {path} must be {expected.get(name, 'empty')!r}, got {value!r}",
+                hint=f"{SIZE_HINT}; a model whose images are prepared differently can't be used",
             )
 
 
 def check_written_size(folder: Path, size: PrismaticSize) -> None:
-    """Compare with `config.json` if it has the size: our own record, or the Llama's settings for
-    transformers.
+    """Compare the size with `config.json`, if that records it.
+
+    The record is our own, or the Llama's settings for transformers.
 
     Raises:
         CheckpointError: the file is damaged, or of another network.
@@ -152,27 +170,28 @@ def check_written_size(folder: Path, size: PrismaticSize) -> None:
     if not path.exists():
         return
     content = read_mapping(path)
-    kept, text = content.get(RLCORE), content.get("text_config")
+    record = content.get(RLCORE)
+    text = content.get("text_config")
     ours = transformers_config(size, {}, {})
-    wanted: dict[str, Any] = {}
+    expected: dict[str, Any] = {}
     written: dict[str, Any] = {}
-    if isinstance(kept, dict) and isinstance(kept.get("size"), dict):
-        written, wanted = kept["size"], _without_pixels(json.loads(json.dumps(asdict(size))))
-        written = _without_pixels(written)
+    if isinstance(record, dict) and isinstance(record.get("size"), dict):
+        expected = _without_pixels(json.loads(json.dumps(asdict(size))))
+        written = _without_pixels(record["size"])
     elif isinstance(text, dict):
-        wanted = {name: value for name, value in ours["text_config"].items() if name in text}
+        expected = {name: value for name, value in ours["text_config"].items() if name in text}
         written = text
-    # what transformers takes where nothing is written, which is what we build
+    # settings that our network has, and that transformers takes if the file omits them
     built = {
         **_LLAMA,
-        **{name: ours[name] for name in ("n_action_bins", "pad_to_multiple_of", *_SEEN)},
+        **{name: ours[name] for name in ("n_action_bins", "pad_to_multiple_of", *_VISION_SETTINGS)},
     }
-    said = {**content, **(text if isinstance(text, dict) else {})}
-    wanted |= {name: value for name, value in built.items() if name in said}
-    written = {**written, **{name: said[name] for name in built if name in said}}
+    settings = {**content, **(text if isinstance(text, dict) else {})}
+    expected |= {name: value for name, value in built.items() if name in settings}
+    written = {**written, **{name: settings[name] for name in built if name in settings}}
     different = [
         f"{name} {written.get(name)!r} (got {value!r})"
-        for name, value in wanted.items()
+        for name, value in expected.items()
         if written.get(name) != value
     ]
     if different:
@@ -182,26 +201,29 @@ def check_written_size(folder: Path, size: PrismaticSize) -> None:
 
 
 def _is_empty(value: object) -> bool:
-    """Nothing, or a list of nothing, one for each tower."""
+    """Return whether a setting is empty, or a list of empty values, one per tower."""
     return not value or (isinstance(value, list) and not any(value))
 
 
-def _pixels(rows: object, count: int) -> bool:
-    """Whether `rows` is `count` lists of three finite numbers."""
-    return isinstance(rows, list) and len(rows) == count and all(
-        isinstance(row, list) and len(row) == 3
+def _is_rgb(rows: object, count: int) -> bool:
+    """Return whether `rows` is `count` lists of three finite numbers."""
+    if not isinstance(rows, list) or len(rows) != count:
+        return False
+    return all(
+        isinstance(row, list)
+        and len(row) == 3
         and all(type(value) in (int, float) and isfinite(value) for value in row)
         for row in rows
-    )  # fmt: skip
+    )
 
 
 def _without_pixels(size: dict[str, Any]) -> dict[str, Any]:
     towers = size.get("towers")
     if not isinstance(towers, list):
         return size
-    kept = [
+    without = [
         {name: value for name, value in tower.items() if name not in ("mean", "std")}
         for tower in towers
         if isinstance(tower, dict)
     ]
-    return {**size, "towers": kept}
+    return {**size, "towers": without}

@@ -20,17 +20,17 @@ def check_copies(adapters: Adapters, base: Path) -> None:
     """Compare the copies of weights that peft writes wherever an output layer is adapted.
 
     Raises:
-        CheckpointError: one differs from the network in `base` by more than rounding to its dtype:
-            the adapters were trained on another one.
+        CheckpointError: a copy differs from the network in `base` by more than rounding to its
+            dtype, so the adapters were trained on another network.
     """
     stored = stored_network(base)
     names = [name for name in adapters.copies if name in stored.headers]
     with WeightsFile(adapters.file) as file:
-        for name, there in read_stored(stored, names, scale=network_scale(base, stored)):
-            if not _same(there, file.read(adapters.copies[name])):
+        for name, weight in read_stored(stored, names, scale=network_scale(base, stored)):
+            if not _same(weight, file.read(adapters.copies[name])):
                 path = adapters.file.parent / ADAPTERS_CONFIG
                 raise CheckpointError(
-                    f"{adapters.file} holds a copy of {name}, which is not that of {base}: the "
+                    f"{adapters.file} holds a copy of {name}, which differs from {base}: the "
                     f"adapters were trained on another model ({path} names "
                     f"{adapters.settings.base!r})",
                     hint="set actor.model.model_path to the folder of the model that they were "
@@ -38,7 +38,7 @@ def check_copies(adapters: Adapters, base: Path) -> None:
                 )
 
 
-def _same(there: Tensor, here: Tensor) -> bool:
-    """Whether two tensors are equal in the coarser of their dtypes."""
-    dtype = min(there.dtype, here.dtype, key=_COARSE.index)
-    return torch.equal(there.to(dtype), here.to(dtype))
+def _same(first: Tensor, second: Tensor) -> bool:
+    """Return whether two tensors are equal in the coarser of their dtypes."""
+    dtype = min(first.dtype, second.dtype, key=_COARSE.index)
+    return torch.equal(first.to(dtype), second.to(dtype))

@@ -1,4 +1,4 @@
-"""What a checkpoint folder must hold, checked before any worker starts. No tensor library.
+"""Check the files of a checkpoint folder before any worker starts. No tensor library.
 
 model.safetensors                         network, under OpenVLA's names; or in another layout of
                                           rlcore_weights.layouts
@@ -43,9 +43,10 @@ def check_folders(folders: Folders, resolved: Resolved, head: Mapping[str, Shape
         head: shapes of the critic; empty without one. A critic that the folder lacks starts fresh.
 
     Raises:
-        CheckpointError: names what is missing, damaged or different.
+        CheckpointError: a file is missing, damaged or different; the message names it.
     """
-    size, components = resolved.size, resolved.components
+    size = resolved.size
+    components = resolved.components
     stored = stored_network(folders.base)
     check_written_size(folders.base, size)
     for component in resolved.left_out:
@@ -64,11 +65,11 @@ def check_folders(folders: Folders, resolved: Resolved, head: Mapping[str, Shape
 
 
 def _check_left_out(folders: Folders, component: Component, stored: StoredWeights) -> None:
-    """Refuse a folder with a part that we would ignore: the network was trained with it."""
-    found = [file.name for place in folders.places for file in component_files(component, place)]
-    found += [name for name in component.names if name in stored.headers]
-    if found:
+    """Refuse a folder with a part that the settings ignore: the network was trained with it."""
+    ignored = [file.name for place in folders.places for file in component_files(component, place)]
+    ignored += [name for name in component.names if name in stored.headers]
+    if ignored:
         raise CheckpointError(
-            f"{folders.own} holds {found[0]}, but actor.model.{component.key}=false ignores it",
+            f"{folders.own} holds {ignored[0]}, but actor.model.{component.key}=false ignores it",
             hint=f"set actor.model.{component.key}=true, or move it away if you do not need it",
         )

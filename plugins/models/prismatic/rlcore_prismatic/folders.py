@@ -40,7 +40,7 @@ class Folders:
 
     @property
     def places(self) -> tuple[Path, ...]:
-        """The folders in which files other than weights are looked for, in this order."""
+        """The folders that are searched for files other than weights, in this order."""
         return tuple(dict.fromkeys((self.own, self.base)))
 
     def find(self, name: str) -> Path:
@@ -48,7 +48,9 @@ class Folders:
 
         Otherwise it is the path in the network's folder, whether or not it exists.
         """
-        return next((f / name for f in self.places if (f / name).is_file()), self.base / name)
+        return next(
+            (place / name for place in self.places if (place / name).is_file()), self.base / name
+        )
 
 
 def find_folders(config: PrismaticModelConfig) -> Folders | None:
@@ -78,12 +80,11 @@ def find_folders(config: PrismaticModelConfig) -> Folders | None:
             f"actor.model.lora_path {str(own)!r} holds no adapters",
             hint=f"give the folder with {ADAPTERS_CONFIG}",
         )
-    beside = _adapters_of(folder)
-    if beside is not None:
+    if _adapters_of(folder) is not None:
         raise CheckpointError(
-            f"actor.model.model_path {str(folder)!r} holds adapters itself: those of "
-            f"actor.model.lora_path {str(own)!r} would be for another model",
-            hint="set actor.model.model_path to the folder of the model that they adapt",
+            f"actor.model.model_path {str(folder)!r} holds adapters itself, so the "
+            f"adapters in actor.model.lora_path {str(own)!r} are for another model",
+            hint="set actor.model.model_path to the folder of the model that these adapt",
         )
     return Folders(own, folder, adapters)
 
@@ -119,13 +120,14 @@ def _base_of(folder: Path, adapters: Path | None) -> Path:
         return folder
     if has_weights(folder):
         raise CheckpointError(
-            f"{folder} holds a network and adapters, and does not tell whether these are in it "
-            "already",
+            f"{folder} holds a network and adapters, and no file states whether these are merged "
+            "into it already",
             hint=f"if they are, move {ADAPTERS_CONFIG} and the adapters away; if not, move them to "
-            "a folder of their own and set actor.model.lora_path to it",
+            "another folder and set actor.model.lora_path to it",
         )
     content = read_mapping(adapters / ADAPTERS_CONFIG)
-    base, revision = content.get("base_model_name_or_path"), content.get("revision")
+    base = content.get("base_model_name_or_path")
+    revision = content.get("revision")
     if not isinstance(base, str) or not base:
         raise CheckpointError(
             f"{adapters / ADAPTERS_CONFIG} does not name the model that the adapters adapt",
@@ -136,13 +138,13 @@ def _base_of(folder: Path, adapters: Path | None) -> Path:
     for place in (Path(base), adapters / base, *([cached] if cached else [])):
         if place.is_dir():
             return place
-    first = "set"
+    command = "set"
     if hub.is_name(base):
-        of = f" --revision {revision}" if isinstance(revision, str) else ""
-        first = f"download it: hf download {base}{of} --local-dir BASE, then set"
+        option = f" --revision {revision}" if isinstance(revision, str) else ""
+        command = f"download it: hf download {base}{option} --local-dir BASE, then set"
     raise CheckpointError(
         f"{folder} holds adapters for the model in {base!r}, which is not a folder here"
         + (", nor a model in the cache of Hugging Face" if hub.is_name(base) else ""),
-        hint=f"{first} actor.model.model_path=BASE actor.model.lora_path={folder}, where BASE is "
+        hint=f"{command} actor.model.model_path=BASE actor.model.lora_path={folder}, where BASE is "
         "the folder of that model",
     )

@@ -36,7 +36,8 @@ def center_crop(frames: np.ndarray) -> np.ndarray:
     offset (n - 1) + i scale,  where scale is the share of a side.
     """
     height, width = frames.shape[1:3]
-    rows, columns = _middle(height), _middle(width)
+    rows = _middle(height)
+    columns = _middle(width)
     values = np.einsum("yh,bhwc,xw->byxc", rows, frames.astype(np.float64), columns, optimize=True)
     # TensorFlow goes through floats in [0, 1], and back by x 255.5, truncated
     return np.clip(values / 255.0 * 255.5, 0, 255).astype(np.uint8)

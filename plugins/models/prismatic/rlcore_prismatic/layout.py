@@ -1,7 +1,7 @@
-"""Names and shapes of the weights in OpenVLA's checkpoints. No tensor library.
+"""Define names and shapes of the weights in OpenVLA's checkpoints. No tensor library.
 
-Vision towers have timm's names (LayerScale's factor the one OpenVLA gives it), the Llama those of
-transformers. With FiLM both towers are one level deeper, inside their wrapper.
+Vision towers have timm's names, except for LayerScale's factor, which OpenVLA renames. The Llama
+has transformers' names. With FiLM both towers are one level deeper, inside their wrapper.
 """
 
 from __future__ import annotations
@@ -16,9 +16,23 @@ TOWERS = ("featurizer", "fused_featurizer")
 
 # Last parts of the names of modules that get low-rank adapters, as in the reference.
 LORA_TARGETS = (
-    "proj", "qkv", "fc1", "fc2", "q", "kv", "fc3", "out_proj",
-    "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "lm_head",
-)  # fmt: skip
+    "proj",
+    "qkv",
+    "fc1",
+    "fc2",
+    "q",
+    "kv",
+    "fc3",
+    "out_proj",
+    "q_proj",
+    "k_proj",
+    "v_proj",
+    "o_proj",
+    "gate_proj",
+    "up_proj",
+    "down_proj",
+    "lm_head",
+)
 
 FILM = ("scale", "shift")
 """Modules of a block that FiLM adds."""
@@ -28,7 +42,7 @@ Shapes = Iterator[tuple[str, Shape]]
 
 
 def network_shapes(size: PrismaticSize, *, film: bool = False) -> dict[str, Shape]:
-    """Shapes of all parameters of the network, without heads and adapters."""
+    """Return the shapes of all parameters of the network, without heads and adapters."""
     prefix = "vision_backbone.vision_backbone" if film else "vision_backbone"
     towers = zip(TOWERS, size.towers, strict=False)
     return dict(
@@ -45,7 +59,7 @@ def network_shapes(size: PrismaticSize, *, film: bool = False) -> dict[str, Shap
 
 
 def value_head_shapes(inputs: int, hidden: tuple[int, ...], outputs: int) -> dict[str, Shape]:
-    """Shapes of the critic's parameters; its last layer has no bias."""
+    """Return the shapes of the critic's parameters; its last layer has no bias."""
     *inner, last = enumerate(pairwise([inputs, *hidden, outputs]))
     shapes = dict(item for n, (a, b) in inner for item in linear(f"{VALUE_HEAD}.mlp.{2 * n}", a, b))
     number, (a, b) = last
@@ -53,8 +67,9 @@ def value_head_shapes(inputs: int, hidden: tuple[int, ...], outputs: int) -> dic
 
 
 def adapter_shapes(weights: Mapping[str, Shape], rank: int) -> dict[str, Shape]:
-    """Shapes of rank-`rank` adapters, by the name of the module they adapt: `NAME.lora_A.weight`
-    and `NAME.lora_B.weight`.
+    """Return the shapes of adapters of this rank, by their names.
+
+    A module NAME is adapted by `NAME.lora_A.weight` and `NAME.lora_B.weight`.
 
     Args:
         weights: shapes of a network.
@@ -68,7 +83,7 @@ def adapter_shapes(weights: Mapping[str, Shape], rank: int) -> dict[str, Shape]:
 
 
 def low_rank_shapes(module: str, shape: Shape, rank: int) -> dict[str, Shape]:
-    """Shapes of the adapter of one module, whose weight has this shape."""
+    """Return the shapes of the adapter of one module, whose weight has this shape."""
     outputs, inputs, *kernel = shape
     return {
         f"{module}.lora_A.weight": (rank, inputs, *kernel),
@@ -77,30 +92,35 @@ def low_rank_shapes(module: str, shape: Shape, rank: int) -> dict[str, Shape]:
 
 
 def is_unused(name: str, size: PrismaticSize) -> bool:
-    """Whether a weight (or its adapter) has no effect on the network's output. Features come from
-    each tower's second-to-last block, so its last block, norm and pool are not used."""
-    for tower, its_size in zip(TOWERS, size.towers, strict=False):
-        _, found, rest = name.partition(f"vision_backbone.{tower}.")
-        if found:
-            return rest.startswith(("norm.", "attn_pool.", f"blocks.{its_size.depth - 1}."))
+    """Return whether a weight (or its adapter) has no effect on the network's output.
+
+    Features come from each tower's second-to-last block, so its last block, norm and pool are not
+    used.
+    """
+    for tower, tower_size in zip(TOWERS, size.towers, strict=False):
+        _, separator, rest = name.partition(f"vision_backbone.{tower}.")
+        if separator:
+            return rest.startswith(("norm.", "attn_pool.", f"blocks.{tower_size.depth - 1}."))
     return False
 
 
 def is_film(name: str) -> bool:
-    """Whether a weight of the network is one of FiLM's. The network's own files don't hold it; with
-    adapters it is fully trained."""
-    _, found, rest = name.partition("vision_backbone.vision_backbone.")
-    return bool(found) and rest.split(".")[-2] in FILM
+    """Return whether a weight of the network is one of FiLM's.
+
+    The network's own files don't hold it; with adapters it is fully trained.
+    """
+    _, separator, rest = name.partition("vision_backbone.vision_backbone.")
+    return bool(separator) and rest.split(".")[-2] in FILM
 
 
 def linear(name: str, inputs: int, outputs: int) -> Shapes:
-    """A linear map with a bias."""
+    """Yield the shapes of a linear map with a bias."""
     yield f"{name}.weight", (outputs, inputs)
     yield f"{name}.bias", (outputs,)
 
 
 def norm(name: str, width: int) -> Shapes:
-    """A LayerNorm."""
+    """Yield the shapes of a LayerNorm."""
     yield f"{name}.weight", (width,)
     yield f"{name}.bias", (width,)
 
@@ -147,12 +167,15 @@ def _tower(name: str, size: PrismaticSize, tower: TowerSize, *, film: bool) -> S
 
 
 def conv_channels(tower: TowerSize) -> tuple[int, ...]:
-    """Channels of the convolutions that embed patches, from RGB, doubling up to the width."""
+    """Return the channels of the convolutions that embed patches: 3, then doubling to the width."""
     return (3, *(tower.width >> i for i in reversed(range(tower.convs))))
 
 
 def projector_widths(size: PrismaticSize) -> tuple[int, ...]:
-    """Widths from a patch's features to the Llama: three layers for two towers, two for one."""
+    """Return the widths from a patch's features to the Llama.
+
+    The projector has three layers for two towers, two for one.
+    """
     inner = (4 * size.vision_width,) if len(size.towers) == 2 else ()
     return (size.vision_width, *inner, size.width, size.width)
 
@@ -163,7 +186,8 @@ def _projector(size: PrismaticSize) -> Shapes:
 
 
 def _llama(name: str, size: PrismaticSize) -> Shapes:
-    width, keys = size.width, size.width // size.heads * size.kv_heads
+    width = size.width
+    keys = width // size.heads * size.kv_heads
     yield f"{name}.model.embed_tokens.weight", (size.rows, width)
     for layer in (f"{name}.model.layers.{number}" for number in range(size.depth)):
         yield f"{layer}.self_attn.q_proj.weight", (width, width)

@@ -1,7 +1,8 @@
-"""A token policy: observe, sample, decide, score again, learn and save.
+"""Implement rlcore's policy protocol for models that write actions as tokens.
 
-The network's forward is in network/, conversions of the env's numbers are in processor.py, files in
-checkpoint.py; here they meet the random keys. Legend, besides rlcore's:
+The policy combines the network (network/), conversions between env and network (processor.py) and
+files (checkpoint.py), and draws the random numbers of each row from its key. Legend, in addition to
+rlcore's:
 
     M  entries of the model's action, the A of which in `action_entries` the env executes
     N  = C M, tokens of a decision, step by step
@@ -32,7 +33,7 @@ from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import EnvSpec, PolicySpec
 from rlcore.files.atomic import write_text
 from rlcore_prismatic import checkpoint, sampling, statistics
-from rlcore_prismatic.beside import keep_files, kept_config
+from rlcore_prismatic.base_files import base_config, copy_base_files
 from rlcore_prismatic.config_files import (
     PREPROCESSOR_FILE,
     preprocessor_config,
@@ -61,8 +62,10 @@ def make_policy(
     make_actor: MakeActor,
     kind: type[TokenPolicy] | None = None,
 ) -> TokenPolicy:
-    """A policy from its checkpoint, or one from scratch: random weights (torch's global generator),
-    the env's bounds, and a tokenizer trained on the env's sentences.
+    """Build a policy from its checkpoint, or from scratch.
+
+    A policy from scratch has random weights (from torch's global generator), statistics that leave
+    actions unchanged, and a tokenizer trained on the env's instructions.
 
     Args:
         make_actor: builds the actor with its components from network and critic.
@@ -71,7 +74,8 @@ def make_policy(
     Raises:
         CheckpointError: the checkpoint is missing, damaged, or has other shapes.
     """
-    size, film = resolved.size, resolved.film
+    size = resolved.size
+    film = resolved.film
     head = None
     if resolved.values:
         head = ValueHead(
@@ -84,16 +88,17 @@ def make_policy(
         detach_critic_input=config.detach_critic_input,
         idle=resolved.idle(config.num_action_chunks),
     )
-    folders, adapters = resolved.folders, None
+    folders = resolved.folders
+    adapters = None
     if folders is None:
         actor = make_actor(PrismaticModel(size, film=film), head, writing)
         processor = _fresh_processor(config, resolved, env_spec)
     else:
         adapters = load_adapters(config, resolved)
-        with torch.device("meta"):  # its billions of weights are overwritten right away
+        with torch.device("meta"):  # the files' weights replace its own
             network = PrismaticModel(size, film=film)
         actor = make_actor(network, head, writing)
-        # adapters either go on being trained, or are merged into the weights
+        # with is_lora the adapters remain separate, because they are trained further
         checkpoint.load_network(
             actor, folders, resolved.components, adapters, merge=not config.is_lora
         )
@@ -113,10 +118,10 @@ def make_policy(
 
 
 class TokenPolicy(nn.Module):
-    """See :class:`rlcore.contracts.protocols.Policy`.
+    """A policy that writes actions as tokens; see :class:`rlcore.contracts.protocols.Policy`.
 
     Args:
-        config: settings, kept for :meth:`save_pretrained`.
+        config: settings; :meth:`save_pretrained` writes them too.
         spec: facts of the policy under these settings.
         actor: network and heads, already in their precision, untrained parts frozen.
         processor: conversions between the env's numbers and the network's.
@@ -147,10 +152,11 @@ class TokenPolicy(nn.Module):
 
     @torch.no_grad()
     def act(self, inputs: Inputs, keys: RowKeys, *, deterministic: bool = False) -> PolicyOutput:
-        """Decide: tokens by the inverse CDF of one uniform number each, or the most likely ones.
+        """Sample tokens by the inverse CDF of one uniform number each, or take the likeliest ones.
 
-        `replay`: action_tokens int64 `[B, C, M]`, indices of bins; with `top_k` allowed_tokens
-        int64 `[B, C, M, words]`, those each was drawn from, see :func:`sampling.packed`.
+        `replay` holds action_tokens int64 `[B, C, M]`, indices of bins. With `top_k` it also holds
+        allowed_tokens int64 `[B, C, M, words]`, the masks of the tokens that could be drawn; see
+        :func:`sampling.packed`.
         """
         tensors = {name: torch.from_numpy(array) for name, array in inputs.items()}
         uniform = None if deterministic else self._uniform(keys)
@@ -168,7 +174,7 @@ class TokenPolicy(nn.Module):
         )
 
     def evaluate(self, inputs: Mapping[str, Tensor], replay: Mapping[str, Tensor]) -> Evaluation:
-        """Log-probs, values and entropy (elementwise) of stored decisions at current weights."""
+        """Return log-probs, values and elementwise entropy of decisions at current weights."""
         score = self.actor.score(self.actor_inputs(inputs), self._decision(replay))
         return Evaluation(
             logprobs=self._executed(score.logprobs),
@@ -200,7 +206,7 @@ class TokenPolicy(nn.Module):
     def sft_batch(
         self, demonstration: Demonstration, frame_index: Sequence[int]
     ) -> tuple[Inputs, np.ndarray, np.ndarray]:
-        """Inputs, target actions float32 `[B, C, A]` in env units, and mask bool `[B, C]`."""
+        """Return inputs, target actions float32 `[B, C, A]` of the env, and mask bool `[B, C]`."""
         observation, actions, mask = demonstrated(
             demonstration,
             frame_index,
@@ -212,8 +218,10 @@ class TokenPolicy(nn.Module):
     def sft_loss(
         self, inputs: Mapping[str, Tensor], actions: Tensor, mask: Tensor, keys: RowKeys
     ) -> Tensor:
-        """Cross-entropy of the demonstrated tokens per sample `[B]`, the mean over its steps and
-        executed entries. Uses no randomness."""
+        """Return the cross-entropy of the demonstrated tokens per sample `[B]`.
+
+        It is the mean over the sample's valid steps and executed entries. Nothing is random.
+        """
         device = self.actor.network.device
         targets = torch.from_numpy(self.processor.to_indices(actions.cpu().numpy())).to(device)
         tokens = targets.new_zeros(*targets.shape[:2], self._tokens[1])
@@ -232,18 +240,23 @@ class TokenPolicy(nn.Module):
     def save_pretrained(self, path: Path) -> None:
         """Write a checkpoint folder in OpenVLA's layout (see files.py), or only the adapters."""
         path.mkdir(parents=True, exist_ok=True)
-        config, resolved = self.config, self.processor.resolved
+        config = self.config
+        resolved = self.processor.resolved
         checkpoint.save_value_head(self.actor, path)
         if config.save_adapters_only:
             assert resolved.folders is not None
             checkpoint.save_adapters(self.actor, path, str(resolved.folders.base.resolve()))
         else:
             checkpoint.save_network(self.actor, path)
-        # with adapters only, parts inside the network stay in the network's folder
-        kept = [p for p in resolved.components if not (config.save_adapters_only and p.in_network)]
-        checkpoint.save_components(self.actor, path, kept)
-        found = self.processor.scaling.all
-        statistics.write(path, found)
+        # components inside the network are not adapters: they are in the network's folder
+        components = [
+            component
+            for component in resolved.components
+            if not (config.save_adapters_only and component.in_network)
+        ]
+        checkpoint.save_components(self.actor, path, components)
+        all_statistics = self.processor.scaling.all
+        statistics.write(path, all_statistics)
         self.processor.prompts.save(path)
         # the folder it was loaded from is not a property of the policy
         settings = dataclasses.asdict(dataclasses.replace(config, model_path=None, lora_path=None))
@@ -251,18 +264,18 @@ class TokenPolicy(nn.Module):
         settings["unnorm_key"] = self.processor.scaling.key
         content = preprocessor_config(resolved.size)
         write_text(path / PREPROCESSOR_FILE, json.dumps(content, indent=2) + "\n")
-        began: dict[str, Any] = {}
+        base: dict[str, Any] = {}
         if resolved.folders is not None:
-            keep_files(resolved.folders, path)
-            began = kept_config(resolved.folders, path)
-        content = {**began, **transformers_config(resolved.size, found, settings)}
+            copy_base_files(resolved.folders, path)
+            base = base_config(resolved.folders, path)
+        content = {**base, **transformers_config(resolved.size, all_statistics, settings)}
         write_text(path / statistics.CONFIG_FILE, json.dumps(content, indent=2) + "\n")
 
     # -- helpers ------------------------------------------------------------------------------
 
     @property
     def _tokens(self) -> tuple[int, int]:
-        """(C, M)."""
+        """The shape (C, M) of the tokens of a decision."""
         return self.spec.num_action_chunks, self.processor.resolved.action_dim
 
     def _uniform(self, keys: RowKeys) -> Tensor:
@@ -271,12 +284,13 @@ class TokenPolicy(nn.Module):
         return torch.from_numpy(drawn).to(self.actor.network.device)
 
     def _decision(self, replay: Mapping[str, Tensor]) -> Decision:
-        """Rebuild the decision from what :meth:`act` stored."""
-        kept = {n: part.to(self.actor.network.device).flatten(1, 2) for n, part in replay.items()}
-        allowed = kept.get("allowed_tokens")
+        """Rebuild the decision from the `replay` of :meth:`act`."""
+        device = self.actor.network.device
+        stored = {name: tensor.to(device).flatten(1, 2) for name, tensor in replay.items()}
+        allowed = stored.get("allowed_tokens")
         if allowed is not None:
             allowed = sampling.unpacked(allowed, self.processor.resolved.size.action_bins)
-        return Decision(kept["action_tokens"], allowed)
+        return Decision(stored["action_tokens"], allowed)
 
     def _executed(self, values: Tensor) -> Tensor:
         """Select the entries that the env executes: `[B, N]` -> `[B, C, A]`."""
@@ -297,12 +311,15 @@ class TokenPolicy(nn.Module):
 def _fresh_processor(
     config: PrismaticModelConfig, resolved: Resolved, env_spec: EnvSpec
 ) -> Processor:
-    """Make the processor of a model from scratch. Its statistics have the name that a load of
-    what is saved asks for: `unnorm_key`, or else the env's."""
+    """Return the processor of a model from scratch.
+
+    Its statistics are named `unnorm_key`, or else like the env, so that a checkpoint of the policy
+    is loaded with them.
+    """
     size = resolved.size
     prompts = fresh_tokenizer(env_spec.all_instructions, resolved.prompt_length, size)
     key = config.unnorm_key or env_spec.name
-    found = {
+    identity = {
         key: {
             part: statistics.of_range(np.full(width, -1.0), np.full(width, 1.0))
             for part, width in (("action", resolved.action_dim), ("proprio", resolved.proprio_dim))
@@ -312,5 +329,5 @@ def _fresh_processor(
         config,
         resolved,
         prompts,
-        scaling(config, resolved, found, key, origin="a fresh model"),
+        scaling(config, resolved, identity, key, origin="a fresh model"),
     )

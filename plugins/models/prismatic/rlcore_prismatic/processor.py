@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -20,7 +20,7 @@ class Processor:
     """Converts observations and actions, each row by itself. The statistics are the only state.
 
     Args:
-        config, resolved: which cameras, entries and bounds.
+        config, resolved: settings; they choose cameras, entries and bounds.
         prompts: the tokenizer.
         scaling: statistics; replaced by :meth:`fit`.
     """
@@ -75,9 +75,9 @@ class Processor:
         Entries that the env does not execute get the bounds [-1, 1]. Masks, and a checkpoint's
         statistics of other data sets, are preserved.
         """
-        taught = np.concatenate([demo.actions for demo in demonstrations])
+        demonstrated = np.concatenate([demo.actions for demo in demonstrations])
         actions = statistics.of_range(*np.repeat([[-1.0], [1.0]], self.resolved.action_dim, axis=1))
-        for name, values in statistics.fit(taught).items():
+        for name, values in statistics.fit(demonstrated).items():
             row = actions.setdefault(name, [0.0] * self.resolved.action_dim)
             for entry, value in zip(self.resolved.entries, values, strict=True):
                 row[entry] = value
@@ -88,15 +88,18 @@ class Processor:
             proprio["mask"] = self.scaling.proprio.mask.tolist()
         key = self.scaling.key
         others = {} if self.config.model_path is None else self.scaling.all
-        found = {**others, key: {"action": actions, "proprio": proprio}}
-        self.scaling = scaling(self.config, self.resolved, found, key, origin="demonstrations")
+        all_statistics = {**others, key: {"action": actions, "proprio": proprio}}
+        self.scaling = scaling(
+            self.config, self.resolved, all_statistics, key, origin="demonstrations"
+        )
 
     def _images(self, observation: Observation) -> np.ndarray:
         side = self.resolved.size.image_size
-        crop: Callable[[np.ndarray], np.ndarray] = center_crop
         cameras = list(observation["cameras"].values())[: self.resolved.num_images]
-        resized = [resize(frames, side) for frames in cameras]
-        return np.stack([crop(f) if self.config.center_crop else f for f in resized], axis=1)
+        images = [resize(frames, side) for frames in cameras]
+        if self.config.center_crop:
+            images = [center_crop(frames) for frames in images]
+        return np.stack(images, axis=1)
 
     def _proprio(self, states: np.ndarray) -> np.ndarray:
         if self.scaling.proprio is None:

@@ -19,9 +19,9 @@ from rlcore_prismatic.sizes import BOS, EOS, PrismaticSize
 
 FILE_NAME = "tokenizer.json"
 SPACE = "▁"
-"""How Llama's tokenizer writes a space. A prompt ends with one (29871 in Llama's vocabulary)."""
+"""The token for a space in Llama's tokenizer (id 29871). A prompt ends with it."""
 STEP = 32
-"""Lengths that are derived are multiples of this, so that another sentence seldom changes them."""
+"""Derived lengths are multiples of this, so that a further instruction seldom changes them."""
 _SPECIAL = ("<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)))
 
 
@@ -50,7 +50,7 @@ class PromptTokenizer:
         self.pad = size.pad
         self._check(size)
         space = tokenizer.token_to_id(SPACE)
-        assert space is not None  # or the check would have failed
+        assert space is not None  # _check refuses tokenizers without it
         self.space: int = space
         self._ids = lru_cache(maxsize=4096)(self._encode)
 
@@ -62,10 +62,12 @@ class PromptTokenizer:
         """
         tokens = np.full((len(sentences), self.max_length), self.pad, dtype=np.int32)
         mask = np.zeros(tokens.shape, dtype=bool)
-        tokens[:, 0], mask[:, 0] = BOS, True
+        tokens[:, 0] = BOS
+        mask[:, 0] = True
         for row, sentence in enumerate(sentences):
             ids = self._ids(sentence)
-            tokens[row, -len(ids) :], mask[row, -len(ids) :] = ids, True
+            tokens[row, -len(ids) :] = ids
+            mask[row, -len(ids) :] = True
         return tokens, mask
 
     def checked(self, sentences: Iterable[str]) -> PromptTokenizer:
@@ -88,7 +90,11 @@ class PromptTokenizer:
         self.tokenizer.save(str(folder / FILE_NAME))
 
     def _encode(self, sentence: str) -> list[int]:
-        """Return the token ids of the prompt after BOS; ConfigError for more than L - 1."""
+        """Return the token ids of the prompt after BOS.
+
+        Raises:
+            ConfigError: there are more than L - 1.
+        """
         ids = self._tokens(sentence)
         if len(ids) + 1 > self.max_length:
             raise ConfigError(
@@ -141,8 +147,8 @@ def _read(folder: Path) -> Tokenizer:
     if not path.is_file():
         raise CheckpointError(
             f"{folder} has no {FILE_NAME}",
-            hint=f"hf download openvla/openvla-7b {FILE_NAME} --local-dir {folder}; or that of "
-            "the model that it was trained from",
+            hint=f"hf download openvla/openvla-7b {FILE_NAME} --local-dir {folder}; or copy the "
+            "file of the model that it was trained from",
         )
     try:
         tokenizer = Tokenizer.from_str(read_text(path))
@@ -159,8 +165,8 @@ def derived_length(
     """Return an L that fits all prompts: `least`, or the next multiple of :data:`STEP`.
 
     Args:
-        folder: of the tokenizer; None: of a model from scratch.
-        least: L, or more.
+        folder: folder of the tokenizer; None: a tokenizer is trained, for a model from scratch.
+        least: smallest L.
 
     Raises:
         CheckpointError, ConfigError: there is no such tokenizer.
@@ -200,8 +206,8 @@ def train_tokenizer(sentences: Iterable[str], size: PrismaticSize) -> Tokenizer:
     alphabet = sorted(set("".join(corpus).replace(" ", SPACE)) | {SPACE})
     if room < len(_SPECIAL) + len(alphabet):
         raise ConfigError(
-            f"a vocabulary must have {len(_SPECIAL) + len(alphabet)} tokens before those of "
-            f"actions, got {room}"
+            f"a vocabulary must have {len(_SPECIAL) + len(alphabet)} tokens before the action "
+            f"tokens, got {room}"
         )
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(

@@ -25,9 +25,9 @@ class Resolved:
 
     Attributes:
         size: the network; means and stds of pixels are the checkpoint's.
-        folders: of the checkpoint; None without one.
+        folders: folders of the checkpoint; None without one.
         action_dim: M, entries of the model's action.
-        entries: the A of them that the env executes.
+        entries: indices of the A entries that the env executes.
         num_images: cameras that the policy reads.
         values: V, values per decision; 0 without a critic.
         prompt_length: L, tokens of a prompt after padding.
@@ -127,7 +127,7 @@ def _prompt_length(
         )
     try:
         return derived_length(sentences, folders.find(TOKENIZER_FILE).parent, size, least)
-    except CheckpointError:  # what is wrong with the checkpoint is said when all of it is checked
+    except CheckpointError:  # reported later, by the check of the whole checkpoint
         return least
 
 
@@ -146,8 +146,8 @@ def _check_actions(width: int, entries: Sequence[int], env: EnvSpec) -> None:
         return
     hint = f"choose a model with {env.action_dim} action entries, or set actor.model.action_dim"
     if width > env.action_dim:
-        some = [*range(env.action_dim - 1), width - 1]
-        hint = f"choose which ones to execute, e.g. actor.model.action_entries={some}"
+        example = [*range(env.action_dim - 1), width - 1]
+        hint = f"choose which ones to execute, e.g. actor.model.action_entries={example}"
     raise ConfigError(
         f"{len(entries)} entries of the model's action would be executed (actor.model.action_dim, "
         f"action_entries), but actions of env {env.name!r} have {env.action_dim}",

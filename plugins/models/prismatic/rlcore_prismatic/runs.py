@@ -1,9 +1,9 @@
-"""Handle run folders of RLinf's trainer, and find what they lack. No torch.
+"""Read run folders of RLinf's trainer, and check that no file is missing. No torch.
 
 RUN/checkpoints/global_step_N/actor/model_state_dict/full_weights.pt    weights, and nothing else
 RUN/tensorboard/config.yaml, or RUN/config.yaml                         the run's configuration
 
-The files beside the weights are those of the model that the run began with.
+All other files of such a checkpoint must be copied from the model that the run started from.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from rlcore_prismatic.folders import Folders
 from rlcore_prismatic.statistics import CONFIG_FILE
 from rlcore_prismatic.statistics import FILE_NAME as STATISTICS_FILE
 
-_BESIDE = (CONFIG_FILE, PREPROCESSOR_FILE, "tokenizer.json", STATISTICS_FILE)
-_ABOVE = 6  # folders above the weights in which the configuration is looked for
+_COPIED_FILES = (CONFIG_FILE, PREPROCESSOR_FILE, "tokenizer.json", STATISTICS_FILE)
+_ABOVE = 6  # number of folders above the weights that are searched for the configuration
 # In OpenVLA-OFT's trainer alpha is the rank, but at most this. RLinf follows it where it wraps a
 # network with FiLM.
 _TRAINER_ALPHA = 16
@@ -37,68 +37,74 @@ def trainer_scale(rank: int) -> float:
 
 
 def network_scale(base: Path, stored: StoredWeights) -> Callable[[int], float]:
-    """alpha / rank of adapters that were saved with a network without being merged; their alpha is
-    not saved. By who saved them: RLinf's trainer, where peft wrapped the policy, or else the
-    original one.
+    """Return the function from rank to alpha / rank for unmerged adapters stored with a network.
 
-    RLinf's sets alpha to the rank, unless the run began with adapters from `lora_path`: then it is
-    theirs, as their `adapter_config.json` says, which is looked for beside the weights and where
-    the run's configuration says.
+    Their alpha is not stored; it follows from the trainer that saved them. If peft had wrapped the
+    policy, that was RLinf's trainer, otherwise the original one. RLinf's trainer sets alpha to the
+    rank, unless the run started from adapters in `lora_path`. Then alpha is the one in their
+    `adapter_config.json`, which is searched in `base` and in the `lora_path` of the run's
+    configuration.
 
     Args:
         base: the network's folder.
-        stored: its weights.
+        stored: the network's weights.
+
+    Raises:
+        CheckpointError: the run started from a `lora_path` whose `adapter_config.json` is missing.
     """
     if not stored.adapters:
         return full_scale
     if not stored.peft:
         return trainer_scale
-    began_with = _run_model(base).get("lora_path")
-    places = [base, *([Path(began_with)] if isinstance(began_with, str) else [])]
+    lora_path = _run_model(base).get("lora_path")
+    places = [base, *([Path(lora_path)] if isinstance(lora_path, str) else [])]
     for place in places:
         if (place / ADAPTERS_CONFIG).is_file():
             alpha = adapter_settings(place).plain_alpha
             return lambda rank: alpha / rank
     if len(places) > 1:
         raise CheckpointError(
-            f"{base} holds adapters that were not merged, without their alpha: it is that of the "
-            f"lora_path that the run began with, {began_with!r}, which has no {ADAPTERS_CONFIG} "
-            "here",
+            f"{base} holds adapters that were not merged, without their alpha, which is that of "
+            f"the run's lora_path {lora_path!r}; there is no {ADAPTERS_CONFIG} in it here",
             hint=f"copy the {ADAPTERS_CONFIG} from there to {base}",
         )
     warn(
-        f"{base} holds adapters that were not merged, without their alpha: it is taken to be their "
-        "rank, as RLinf's trainer sets it. If the run began with a lora_path, copy the "
+        f"{base} holds adapters that were not merged, without their alpha, which is assumed to be "
+        "their rank, as RLinf's trainer sets it. If the run started from a lora_path, copy the "
         f"{ADAPTERS_CONFIG} from there to {base}"
     )
     return full_scale
 
 
-def check_beside(folders: Folders) -> None:
-    """Refuse a run's folder to which the files beside its weights were not copied yet: a network
-    without them would be taken for one of another trainer.
+def check_copied_files(folders: Folders) -> None:
+    """Check that the files that RLinf's trainer does not save were copied into a run's folder.
+
+    Without them the network would be taken for one of another trainer.
 
     Raises:
-        CheckpointError: names all of them, and where they are.
+        CheckpointError: files are missing; the message names all of them, and where they are.
     """
     weights = weights_file(folders.base)
     if weights is None or weights.name != FULL_WEIGHTS:
         return
-    missing = [name for name in _BESIDE if not folders.find(name).is_file()]
+    missing = [name for name in _COPIED_FILES if not folders.find(name).is_file()]
     config = folders.find(CONFIG_FILE)
     if STATISTICS_FILE in missing and config.is_file() and read_mapping(config).get("norm_stats"):
         missing.remove(STATISTICS_FILE)
     if missing:
-        began_with = _run_model(folders.base).get("model_path")
-        start = began_with if isinstance(began_with, str) else "START"
-        # that folder, if it is here, may have its statistics in another one of the files
-        there = [name for name in missing if (Path(start) / name).is_file()]
-        known = "" if start == began_with else ", where START is its actor.model.model_path"
+        model_path = _run_model(folders.base).get("model_path")
+        source = "START"
+        explanation = ", where START is its actor.model.model_path"
+        if isinstance(model_path, str):
+            source = model_path
+            explanation = ""
+        # if that folder exists, its statistics may be in another one of the files
+        available = [name for name in missing if (Path(source) / name).is_file()]
         raise CheckpointError(
             f"{folders.base} holds a run's weights, but has no {', '.join(missing)}",
-            hint="copy them from the model that the run began with: cp "
-            f"{' '.join(f'{start}/{name}' for name in there or missing)} "
-            f"{folders.base}{known}",
+            hint="copy them from the model that the run started from: cp "
+            f"{' '.join(f'{source}/{name}' for name in available or missing)} "
+            f"{folders.base}{explanation}",
         )
 
 

@@ -31,32 +31,38 @@ def load_statistics(config: PrismaticModelConfig, resolved: Resolved) -> Scaling
     """Load the statistics of the checkpoint at `model_path`.
 
     Raises:
-        CheckpointError: they are missing, damaged, of another robot, or lack `unnorm_key`.
+        CheckpointError: the statistics are missing, damaged, of another robot, or lack
+            `unnorm_key`.
     """
     assert resolved.folders is not None
     folder = resolved.folders.find(statistics.FILE_NAME).parent  # adapters may have their own
-    found = statistics.read(folder)
+    all_statistics = statistics.read(folder)
     trained = written_settings(resolved.folders).get("unnorm_key")
-    asked = config.unnorm_key or (trained if isinstance(trained, str) else None)
-    key = statistics.choose(found, asked, folder)
-    return scaling(config, resolved, found, key, origin=str(folder))
+    requested = config.unnorm_key or (trained if isinstance(trained, str) else None)
+    key = statistics.choose(all_statistics, requested, folder)
+    return scaling(config, resolved, all_statistics, key, origin=str(folder))
 
 
 def scaling(
     config: PrismaticModelConfig,
     resolved: Resolved,
-    found: statistics.Statistics,
+    all_statistics: statistics.Statistics,
     key: str,
     *,
     origin: str,
 ) -> Scaling:
-    """Return the statistics `found` with the bounds of the data set `key` in use."""
+    """Return all statistics, and the bounds of the data set `key`, which are in use."""
 
     def part(name: str, size: int) -> statistics.Bounds:
         return statistics.bounds(
-            found, key, name, kind=config.action_norm, size=size, epsilon=resolved.epsilon,
+            all_statistics,
+            key,
+            name,
+            kind=config.action_norm,
+            size=size,
+            epsilon=resolved.epsilon,
             origin=origin,
-        )  # fmt: skip
+        )
 
     proprio = part("proprio", resolved.proprio_dim) if resolved.proprio_dim else None
-    return Scaling(found, key, part("action", resolved.action_dim), proprio)
+    return Scaling(all_statistics, key, part("action", resolved.action_dim), proprio)

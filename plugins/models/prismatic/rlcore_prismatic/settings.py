@@ -8,7 +8,7 @@ from rlcore.config.schema import ModelConfig, When, key
 
 WITH_CRITIC = When("add_value_head", (True,))
 WORD = 64
-"""Tokens of which one stored int64 says whether they could be drawn, a bit each."""
+"""Number of tokens whose mask fits into one stored int64, one bit each."""
 
 
 @dataclass
@@ -21,7 +21,7 @@ class PrismaticModelConfig(ModelConfig):
     )
     unnorm_key: str | None = key(
         "data set whose statistics scale actions; null: the one that the checkpoint was saved "
-        "with, or the only one of its dataset_statistics.json"
+        "with, or the only one in its dataset_statistics.json"
     )
     action_norm: str = key(
         "bounds of actions and proprioception: 1% and 99% quantiles, or minimum and maximum "
@@ -38,13 +38,13 @@ class PrismaticModelConfig(ModelConfig):
         "sample tokens from the k most likely; 0 or -1: from all", -1, minimum=0, disabled=-1
     )
     max_prompt_length: int | None = key(
-        "L: prompt tokens after padding; null: as many as the sentences of env.train and env.eval "
-        "need, in steps of 32, and no fewer than the checkpoint was trained with",
+        "L: prompt tokens after padding; null: as many as the instructions of env.train and "
+        "env.eval need, in steps of 32, and no fewer than the checkpoint was trained with",
         50,
         minimum=2,
         magnitude_limit=65_536,
     )
-    center_crop: bool = key("show the policy the middle 90% of each image, enlarged", False)
+    center_crop: bool = key("crop each image to its middle 90% and enlarge it", False)
     value_type: str = key(
         "one value per decision or per executed action (algorithm.reward_type=action_level)",
         "chunk_level",

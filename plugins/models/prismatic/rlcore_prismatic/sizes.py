@@ -1,4 +1,4 @@
-"""Named sizes of the network. No tensor library.
+"""Define the named sizes of the network. No tensor library.
 
 A Prismatic model has one or two vision transformers whose patch features are concatenated, a
 projector, and a Llama that reads [BOS | patches | text].
@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 
 from rlcore.contracts.errors import ConfigError, did_you_mean
 
-BOS, EOS = 1, 2
-"""Token ids that begin and end a sequence, as in Llama's tokenizer."""
+BOS = 1
+EOS = 2
+"""Ids of the tokens that begin and end a sequence, as in Llama's tokenizer."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,8 @@ class TowerSize:
         convs: embed patches by this many convolutions of stride 2 instead of a linear map, for
             networks trained from scratch on few images.
         sincos: amplitude of the 2-D sine-cosine position embeddings that a fresh tower starts with
-            (He et al. 2022); 0: small random ones. A small network trained from scratch must above
-            all see where things are, and random embeddings have to grow first.
+            (He et al. 2022); 0: small random ones. A small network trained from scratch must first
+            learn where things are, and random embeddings take long to encode it.
     """
 
     width: int
@@ -105,28 +106,50 @@ class PrismaticSize:
         return self.vocab - self.action_bins
 
 
-_IMAGENET_MEAN, _IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+_IMAGENET_MEAN = (0.485, 0.456, 0.406)
+_IMAGENET_STD = (0.229, 0.224, 0.225)
 _HALF = (0.5, 0.5, 0.5)
 
 DINOV2 = TowerSize(
-    width=1024, depth=24, heads=16, mlp=4096, timm_id="vit_large_patch14_reg4_dinov2.lvd142m",
-    class_token=True, registers=4, layer_scale=True, mean=_IMAGENET_MEAN, std=_IMAGENET_STD,
-)  # fmt: skip
+    width=1024,
+    depth=24,
+    heads=16,
+    mlp=4096,
+    timm_id="vit_large_patch14_reg4_dinov2.lvd142m",
+    class_token=True,
+    registers=4,
+    layer_scale=True,
+    mean=_IMAGENET_MEAN,
+    std=_IMAGENET_STD,
+)
 SIGLIP = TowerSize(
-    width=1152, depth=27, heads=16, mlp=4304, timm_id="vit_so400m_patch14_siglip_224",
-    pooling=True, mean=_HALF, std=_HALF,
-)  # fmt: skip
+    width=1152,
+    depth=27,
+    heads=16,
+    mlp=4304,
+    timm_id="vit_so400m_patch14_siglip_224",
+    pooling=True,
+    mean=_HALF,
+    std=_HALF,
+)
 
-# 0.4 M: learns from a few demonstrations on two CPU cores. Both towers in miniature, with patches
-# embedded by convolutions.
+# 0.4 M parameters: learns from a few demonstrations on two CPU cores. It has both towers in
+# miniature, with patches embedded by convolutions.
 _TINY = PrismaticSize(
     towers=(
         replace(DINOV2, timm_id="", width=32, depth=2, heads=2, mlp=64, convs=3),
         replace(SIGLIP, timm_id="", width=64, depth=2, heads=2, mlp=128, convs=3),
     ),
-    image_size=64, patch_size=8,
-    width=80, mlp=160, depth=2, heads=4, kv_heads=4, vocab=640, padding_rows=16,
-)  # fmt: skip
+    image_size=64,
+    patch_size=8,
+    width=80,
+    mlp=160,
+    depth=2,
+    heads=4,
+    kv_heads=4,
+    vocab=640,
+    padding_rows=16,
+)
 
 SIZES: dict[str, PrismaticSize] = {
     "tiny": _TINY,
@@ -141,23 +164,39 @@ SIZES: dict[str, PrismaticSize] = {
             replace(DINOV2, timm_id="", width=48, depth=4, heads=4, mlp=192),
             replace(SIGLIP, timm_id="", width=64, depth=4, heads=4, mlp=239),
         ),
-        image_size=224, patch_size=14,
-        width=64, mlp=160, depth=3, heads=4, kv_heads=4, vocab=32000,
+        image_size=224,
+        patch_size=14,
+        width=64,
+        mlp=160,
+        depth=3,
+        heads=4,
+        kv_heads=4,
+        vocab=32000,
     ),
     # As published: 7.54 B.
     "openvla_7b": PrismaticSize(
         towers=(DINOV2, SIGLIP),
-        image_size=224, patch_size=14,
-        width=4096, mlp=11008, depth=32, heads=32, kv_heads=32, vocab=32000,
+        image_size=224,
+        patch_size=14,
+        width=4096,
+        mlp=11008,
+        depth=32,
+        heads=32,
+        kv_heads=32,
+        vocab=32000,
     ),
-}  # fmt: skip
+}
 
 SIZE_HINT = f"check actor.model.size, which fixes the network's shape: {', '.join(SIZES)}"
 """Hint for a checkpoint of another network."""
 
 
 def named_size(name: str) -> PrismaticSize:
-    """The size called `name`; ConfigError with the choices otherwise."""
+    """Return the size called `name`.
+
+    Raises:
+        ConfigError: the name is unknown; the message lists the choices.
+    """
     if name not in SIZES:
         raise ConfigError(
             f"actor.model.size must be one of {', '.join(SIZES)}; got {name!r}."

@@ -58,12 +58,13 @@ def fit(values: np.ndarray) -> dict[str, Any]:
     """Fit statistics of M samples `[M, D]`, as lists; bounds are at least MIN_RANGE apart."""
     values = values.astype(np.float64)
     statistics = {"mean": values.mean(axis=0), "std": values.std(axis=0)}
-    ends = {
+    bounds_by_names = {
         ("min", "max"): (values.min(axis=0), values.max(axis=0)),
         ("q01", "q99"): tuple(np.quantile(values, [0.01, 0.99], axis=0)),
     }
-    for names, (low, high) in ends.items():
-        middle, half = (low + high) / 2, np.maximum((high - low) / 2, MIN_RANGE / 2)
+    for names, (low, high) in bounds_by_names.items():
+        middle = (low + high) / 2
+        half = np.maximum((high - low) / 2, MIN_RANGE / 2)
         statistics |= zip(names, (middle - half, middle + half), strict=True)
     lists: dict[str, Any] = {name: array.tolist() for name, array in statistics.items()}
     return {**lists, "mask": [True] * values.shape[1]}
@@ -71,8 +72,9 @@ def fit(values: np.ndarray) -> dict[str, Any]:
 
 def of_range(low: np.ndarray, high: np.ndarray) -> dict[str, Any]:
     """Return statistics of a model without training data, whose bounds are `low` and `high`."""
-    ends = {name: end.tolist() for name, end in zip(("q01", "q99"), (low, high), strict=True)}
-    return {**ends, "min": ends["q01"], "max": ends["q99"], "mask": [True] * len(low)}
+    lower = low.tolist()
+    upper = high.tolist()
+    return {"q01": lower, "q99": upper, "min": lower, "max": upper, "mask": [True] * len(low)}
 
 
 def choose(statistics: Mapping[str, Any], key: str | None, folder: Path) -> str:
@@ -82,7 +84,7 @@ def choose(statistics: Mapping[str, Any], key: str | None, folder: Path) -> str:
     key in `dataset_statistics.json`, to which trainers write only their own data set.
 
     Raises:
-        CheckpointError: no such key; lists those there are.
+        CheckpointError: there is no such key; the message lists the keys.
     """
     for candidate in (key, f"{key}_no_noops"):
         if key is not None and candidate in statistics:
@@ -90,10 +92,10 @@ def choose(statistics: Mapping[str, Any], key: str | None, folder: Path) -> str:
     trained = read_mapping(folder / FILE_NAME) if (folder / FILE_NAME).is_file() else statistics
     if key is None and len(trained) == 1:
         return next(iter(trained))
-    what = "null" if key is None else repr(key)
+    setting = "null" if key is None else repr(key)
     guess = did_you_mean(key, statistics) if key is not None else ""
     raise CheckpointError(
-        f"actor.model.unnorm_key is {what}; {folder} has statistics for "
+        f"actor.model.unnorm_key is {setting}; {folder} has statistics for "
         f"{', '.join(sorted(statistics)) or 'nothing'}.{guess}",
         hint=f"set actor.model.unnorm_key={next(iter(trained))}"
         if len(trained) == 1
@@ -130,7 +132,7 @@ def bounds(
         raise CheckpointError(f"{origin}: {key!r} has no statistics of {part!r}")
     low, high = (_numbers(entry, key, part, name, origin) for name in BOUNDS[kind])
     mask = np.asarray(entry.get("mask", [True] * len(low)), dtype=object)
-    if mask.ndim == 1 and all(type(each) is bool for each in mask):
+    if mask.ndim == 1 and all(type(scaled) is bool for scaled in mask):
         mask = mask.astype(bool)
     lengths = {len(low), len(high), len(mask) if mask.ndim else -1}
     if lengths != {size} or mask.dtype != bool:
@@ -150,22 +152,22 @@ def read(folder: Path) -> Statistics:
     Those of `dataset_statistics.json` replace those of `config.json` with the same key.
 
     Raises:
-        CheckpointError: there are none, or a file is damaged.
+        CheckpointError: the checkpoint has no statistics, or a file is damaged.
     """
-    found: Statistics = {}
+    statistics: Statistics = {}
     for name in (CONFIG_FILE, FILE_NAME):
         if (folder / name).is_file():
             content = read_mapping(folder / name)
-            kept = content.get("norm_stats") or {} if name == CONFIG_FILE else content
-            if not isinstance(kept, dict):
-                raise damaged_error(folder / name, f"its norm_stats are {kept!r}, not a mapping")
-            found |= kept
-    if not found:
+            stored = content.get("norm_stats") or {} if name == CONFIG_FILE else content
+            if not isinstance(stored, dict):
+                raise damaged_error(folder / name, f"its norm_stats are {stored!r}, not a mapping")
+            statistics |= stored
+    if not statistics:
         raise CheckpointError(
             f"{folder} has no {FILE_NAME}, and no norm_stats in {CONFIG_FILE}",
             hint=f"copy {FILE_NAME} of the data set that the model was trained on to {folder}",
         )
-    return found
+    return statistics
 
 
 def write(folder: Path, statistics: Statistics) -> None:

@@ -40,17 +40,17 @@ class Component:
 
     @property
     def in_network(self) -> bool:
-        """Whether it replaces a part of the network."""
+        """Return whether the component replaces a part of the network."""
         return self.module.startswith("network.")
 
     @property
     def prefix(self) -> str:
-        """Prefix of its names in the network's files."""
+        """Prefix of the component's names in the network's files."""
         return self.module.removeprefix("network.") + "."
 
     @property
     def names(self) -> dict[str, str]:
-        """Names in the network's files -> names in its own file."""
+        """Names in the network's files -> names in the component's own file."""
         return {f"{self.prefix}{name}": name for name in self.shapes}
 
 
@@ -58,7 +58,8 @@ def stored_network(folder: Path) -> StoredWeights:
     """Return the headers and places of the tensors in the network's files.
 
     Raises:
-        CheckpointError: there are none, or one is missing, damaged or does not match the index.
+        CheckpointError: the folder has no weights, or a file is missing, damaged or does not match
+            the index.
     """
     hint = "set actor.model.model_path to a folder in OpenVLA's layout"
     if any((folder / "checkpoints").glob("*.pt")):  # of openvla's train.py
@@ -92,11 +93,11 @@ def network_needs(
     A part that a component replaces may be missing, but only as a whole.
     """
     replaced = [part.prefix for part in components if part.in_network]
-    left = network_part(stored, components)
+    present = network_part(stored, components)
     absent = tuple(
-        prefix for prefix in replaced if not any(name.startswith(prefix) for name in left)
+        prefix for prefix in replaced if not any(name.startswith(prefix) for name in present)
     )
-    return {name: shape for name, shape in shapes.items() if not name.startswith(absent or (" ",))}
+    return {name: shape for name, shape in shapes.items() if not name.startswith(absent)}
 
 
 def find_component(folders: Folders, component: Component, stored: StoredWeights) -> Path | None:
@@ -105,7 +106,7 @@ def find_component(folders: Folders, component: Component, stored: StoredWeights
     The checkpoint's own folder is searched first, then the network's.
 
     Raises:
-        CheckpointError: none is there, or several.
+        CheckpointError: the component is missing, or there are several files of it.
     """
     for place in folders.places:
         files = component_files(component, place)
@@ -117,7 +118,7 @@ def find_component(folders: Folders, component: Component, stored: StoredWeights
         return None
     hint = f"choose another actor.model.model_path, or set actor.model.{component.key}=false"
     if files:
-        hint = f"keep the one of the step that you want in {place}, and move the others away"
+        hint = f"keep the file of the step that you want in {place}, and move the others away"
     raise CheckpointError(
         f"{folders.own} must hold one file {component.name}--*_checkpoint, got "
         f"{', '.join(file.name for file in files) or 'none'}",
@@ -138,19 +139,20 @@ def stored_critic(
         CheckpointError: both files hold a critic.
     """
     path = folders.find(HEADS_FILE)
-    own = path.exists()
-    found, beside = (
-        {name: header for name, header in headers.items() if name.startswith(f"{VALUE_HEAD}.")}
-        for headers in (read_headers(path) if own else stored.headers, stored.headers)
-    )
-    if own and beside:
+    with_network = _critic_headers(stored.headers)
+    if not path.exists():
+        return weights_file(folders.base) or folders.base, with_network, _CRITIC_HINT
+    own = _critic_headers(read_headers(path))
+    if with_network:
         raise CheckpointError(
-            f"{folders.base} has a critic beside the network, and {path} another",
-            hint=f"move {HEADS_FILE} away to take the one beside the network",
+            f"{folders.base} holds a critic in the network's file, and {path} holds another",
+            hint=f"move {HEADS_FILE} away to take the critic in the network's file",
         )
-    if own:
-        return path, found, f"{_CRITIC_HINT}, or move {HEADS_FILE} away to start with a fresh one"
-    return weights_file(folders.base) or folders.base, found, _CRITIC_HINT
+    return path, own, f"{_CRITIC_HINT}, or move {HEADS_FILE} away to start with a fresh one"
+
+
+def _critic_headers(headers: Mapping[str, TensorHeader]) -> dict[str, TensorHeader]:
+    return {name: header for name, header in headers.items() if name.startswith(f"{VALUE_HEAD}.")}
 
 
 def merged_parts(
@@ -161,17 +163,18 @@ def merged_parts(
     Their adapters are merged when the component is read. OpenVLA-OFT's trainer saves FiLM's towers
     in this form, in the folder of the adapters.
     """
-    found = [
-        (part, find_component(folders, part, stored)) for part in components if part.in_network
-    ]
-    return tuple(
-        part.prefix
-        for part, path in found
-        if path is not None and path.parent == folders.own != folders.base
-        if stored_file(path).adapters
-    )
+    prefixes = []
+    for part in components:
+        path = find_component(folders, part, stored) if part.in_network else None
+        # files in the network's folder belong to the network, not to the adapters
+        if path is None or path.parent != folders.own or folders.own == folders.base:
+            continue
+        if stored_file(path).adapters:
+            prefixes.append(part.prefix)
+    return tuple(prefixes)
 
 
 def component_files(component: Component, folder: Path) -> list[Path]:
     """Return the files in a folder whose names are those of a component's file."""
-    return [f for f in sorted(folder.glob(f"*{component.name}*checkpoint*")) if f.is_file()]
+    files = sorted(folder.glob(f"*{component.name}*checkpoint*"))
+    return [file for file in files if file.is_file()]

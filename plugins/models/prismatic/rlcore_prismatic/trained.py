@@ -38,7 +38,7 @@ def check_kind(config: PrismaticModelConfig, folders: Folders) -> None:
     """Check that the checkpoint is of this model type.
 
     Raises:
-        CheckpointError: names the model that it belongs to.
+        CheckpointError: it is of another type; the message names that.
     """
     kind = written_settings(folders).get("model_type", config.model_type)
     if kind != config.model_type:
@@ -52,21 +52,23 @@ def check_same(config: PrismaticModelConfig, folders: Folders, names: Sequence[s
     """Check that settings equal those that the checkpoint was trained with.
 
     Args:
-        names: of the settings to compare; those that the checkpoint does not record are skipped.
+        names: names of the settings to compare; settings that the checkpoint does not record are
+            skipped.
 
     Raises:
-        CheckpointError: one error for all that differ.
+        CheckpointError: settings differ; one error names all of them.
     """
-    trained, asked = written_settings(folders), vars(config)
-    different = [name for name in names if trained.get(name, asked[name]) != asked[name]]
+    trained = written_settings(folders)
+    current = vars(config)
+    different = [name for name in names if trained.get(name, current[name]) != current[name]]
     if different:
-        sentences = [
+        mismatches = [
             f"actor.model.{name} must be {format_value(trained[name])}, got "
-            f"{format_value(asked[name])}"
+            f"{format_value(current[name])}"
             for name in different
         ]
         raise CheckpointError(
-            f"{folders.own} was trained with other settings: {'; '.join(sentences)}",
+            f"{folders.own} was trained with other settings: {'; '.join(mismatches)}",
             hint="set "
             + " ".join(f"actor.model.{name}={format_value(trained[name])}" for name in different),
         )
@@ -92,6 +94,6 @@ def check_crop(config: PrismaticModelConfig, folders: Folders) -> None:
             hint=f"set {key}=true",
         )
     warn(
-        f"{key}=false: {folders.own} does not tell whether it was trained with random crops "
+        f"{key}=false: {folders.own} does not record whether it was trained with random crops "
         f"({AUGMENTED}), like most published fine-tunes; those need {key}=true"
     )

@@ -34,7 +34,7 @@ class Part:
 
     @property
     def passes_gradients(self) -> bool:
-        """Whether the part has trained weights or adapters, so that gradients pass through it.
+        """Return whether the part has trained weights or adapters.
 
         If not, and nothing before the part is trained either, the part saves no activations.
         """

@@ -132,20 +132,20 @@ class TokenActor(nn.Module, ABC):
             inputs: the network's inputs.
             uniform: numbers in [0, 1) `[B, N]`, one per token; None: take the most likely tokens.
         """
-        kept: list[Tensor] = []
+        allowed_tokens: list[Tensor] = []
 
         def choose(logits: Tensor, first: int) -> Tensor:
             allowed = sampling.likeliest(logits, self.writing.top_k)
             if allowed is not None:
-                kept.append(allowed)
+                allowed_tokens.append(allowed)
             if uniform is None:
-                return self._settled(logits.argmax(dim=-1), first)
+                return self._with_idle(logits.argmax(dim=-1), first)
             drawn = uniform[:, first : first + logits.shape[1]]
             indices = sampling.inverse_cdf(self._log_probs(logits, allowed), drawn)
-            return self._settled(indices, first)
+            return self._with_idle(indices, first)
 
         indices, reading = self.write(inputs, choose)
-        decision = Decision(indices, torch.cat(kept, dim=1) if kept else None)
+        decision = Decision(indices, torch.cat(allowed_tokens, dim=1) if allowed_tokens else None)
         return decision, self._score(inputs, reading, decision)
 
     def score(self, inputs: ActorInputs, decision: Decision) -> Score:
@@ -153,24 +153,24 @@ class TokenActor(nn.Module, ABC):
 
         Probabilities are over the tokens that were allowed when the decision was sampled.
         """
-        reading = self.read(inputs, self._settled(decision.indices))
+        reading = self.read(inputs, self._with_idle(decision.indices))
         return self._score(inputs, reading, decision)
 
     def cross_entropy(self, inputs: ActorInputs, indices: Tensor) -> Tensor:
         """Return -log p of the given tokens at temperature 1 over all action tokens, `[B, N]`."""
-        logits = self.read(inputs, self._settled(indices)).logits
+        logits = self.read(inputs, self._with_idle(indices)).logits
         return -sampling.chosen(torch.log_softmax(logits, dim=-1), indices)
 
-    def _settled(self, indices: Tensor, first: int = 0) -> Tensor:
+    def _with_idle(self, indices: Tensor, first: int = 0) -> Tensor:
         """Put the middle token into idle slots; `indices` `[B, n]` begin at slot `first`."""
-        places = [
+        columns = [
             slot - first for slot in self.writing.idle if 0 <= slot - first < indices.shape[1]
         ]
-        if not places:
+        if not columns:
             return indices
-        settled = indices.clone()
-        settled[:, places] = self.network.size.action_bins // 2
-        return settled
+        filled = indices.clone()
+        filled[:, columns] = self.network.size.action_bins // 2
+        return filled
 
     def _log_probs(self, logits: Tensor, allowed: Tensor | None) -> Tensor:
         return sampling.log_probs(logits, temperature=self.temperature, allowed=allowed)

@@ -1,4 +1,4 @@
-"""Which weights are trained, and in which precision: adapters, bf16, unused weights."""
+"""Set which weights are trained and in which precision: adapters, bf16, unused weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
 def set_precision(network: nn.Module, precision: str) -> None:
-    """Cast the weights in place, "fp32" or "bf16". Heads and the log-probs stay in fp32."""
+    """Cast the weights in place, "fp32" or "bf16". Heads and log-probs remain fp32."""
     for parameter in network.parameters():
         parameter.data = parameter.data.to(DTYPES[precision])
 
@@ -25,11 +25,13 @@ def set_precision(network: nn.Module, precision: str) -> None:
 def add_lora(
     network: nn.Module, rank: int, alpha: float, modules: Sequence[str] = LORA_TARGETS
 ) -> None:
-    """Add low-rank adapters (without dropout) in place, and freeze everything else but FiLM. At
-    first they change nothing: B is zero.
+    """Add low-rank adapters (without dropout) in place, and freeze all other weights except FiLM's.
+
+    Adapters start without an effect, because B is zero.
 
     Args:
-        modules: names of modules, or their last parts; by default what the reference adapts.
+        modules: names of modules, or their last parts; by default the modules that the reference
+            adapts.
     """
     add_adapters(network, rank, alpha, modules)
     for name, parameter in network.named_parameters():
@@ -38,35 +40,41 @@ def add_lora(
 
 
 def output_entries(layer: Any, x: Tensor, entries: slice) -> Tensor:
-    """Some entries of the output of a linear map without bias (with or without adapters) for `x`
-    `[..., D]`; the others are not computed."""
+    """Compute only some entries of the output of a linear map for `x` `[..., D]`.
+
+    The map has no bias, and may have adapters.
+    """
     y = F.linear(x, getattr(layer, "base_layer", layer).weight[entries])
     for name in getattr(layer, "active_adapters", ()):
-        a, b = layer.lora_A[name].weight, layer.lora_B[name].weight[entries]
+        a = layer.lora_A[name].weight
+        b = layer.lora_B[name].weight[entries]
         y = y + layer.scaling[name] * F.linear(F.linear(x.to(a.dtype), a), b)
     return y
 
 
 def adapted_modules(network: nn.Module) -> list[str]:
-    """The modules with adapters, as peft's settings name them: the last parts of their names where
-    all such modules have adapters, or else whole names."""
+    """Return the modules with adapters, as peft's settings name them.
+
+    These are the last parts of their names if all modules with such names have adapters, otherwise
+    the whole names.
+    """
     from peft.tuners.lora import LoraLayer
 
     parts = dict(network.named_modules())
     adapted = [name for name, part in parts.items() if isinstance(part, LoraLayer)]
-    ends = {_last(name) for name in adapted}
-    if len(adapted) < sum(_last(name) in ends for name in parts):
+    ends = {_last_part(name) for name in adapted}
+    if len(adapted) < sum(_last_part(name) in ends for name in parts):
         return adapted
-    reference = {_last(name) for name in parts} & {*LORA_TARGETS}
+    reference = {_last_part(name) for name in parts} & {*LORA_TARGETS}
     return list(LORA_TARGETS) if ends == reference else sorted(ends)
 
 
-def _last(name: str) -> str:
+def _last_part(name: str) -> str:
     return name.rpartition(".")[2]
 
 
 def lora_scale(network: nn.Module) -> tuple[int, float]:
-    """Rank and alpha of the network's adapters; all have the same."""
+    """Return rank and alpha of the network's adapters; all have the same."""
     from peft.tuners.lora import LoraLayer
 
     layer = next(part for part in network.modules() if isinstance(part, LoraLayer))

@@ -7,10 +7,10 @@ from torch import nn
 
 
 class ValueHead(critic.ValueHead):
-    """GELU MLP from a hidden state to values, its last layer without a bias.
+    """A GELU MLP from a hidden state to values, whose last layer has no bias.
 
-    Hidden layers are drawn with the gain of ReLU. The reference asks for GELU's, which torch does
-    not have; nobody noticed, because its loader skips initialisation.
+    Hidden layers are initialised with the gain of ReLU. The reference asks for the gain of GELU,
+    which torch does not define; its loader skips initialisation, so the request never fails there.
     """
 
     activation = nn.GELU

@@ -26,8 +26,10 @@ from rlcore_prismatic.sizes import BOS, EOS, PrismaticSize
 
 
 class Projector(nn.Module):
-    """Patch features to the Llama's width: three layers for two towers, two for one, with exact
-    GELU between them."""
+    """Maps patch features to the Llama's width, by three layers for two towers and two for one.
+
+    Exact GELU is between the layers.
+    """
 
     def __init__(self, size: PrismaticSize) -> None:
         super().__init__()
@@ -36,7 +38,7 @@ class Projector(nn.Module):
             self.add_module(f"fc{number}", layer)
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[..., vision width]` -> `[..., D]`."""
+        """Map `[..., vision width]` to `[..., D]`."""
         for number, layer in enumerate(self.children()):
             x = layer(F.gelu(x) if number else x)
         return x
@@ -79,13 +81,13 @@ class PrismaticModel(nn.Module):
         return self.language_model.model.norm.weight.device
 
     def normalized(self, images: Tensor) -> Tensor:
-        """uint8 `[B, I, h, w, 3]` -> pixels `[B, I, 3 towers, h, w]`, the towers' input."""
+        """Convert uint8 `[B, I, h, w, 3]` to pixels `[B, I, 3 towers, h, w]`, the towers' input."""
         colours = images.permute(0, 1, 4, 2, 3).float() / 255.0
         stacked = colours.repeat(1, 1, len(self.size.towers), 1, 1)
         return (stacked - self.pixel_mean) / self.pixel_std
 
     def image_tokens(self, pixels: Tensor, sentence: Tensor | None = None) -> Tensor:
-        """Pixels `[B, I, 3 towers, h, w]` -> `[B, I T, D]`.
+        """Encode pixels `[B, I, 3 towers, h, w]` as tokens `[B, I T, D]`.
 
         Args:
             sentence: mean embedding of the text `[B, D]`, for FiLM.
@@ -102,7 +104,7 @@ class PrismaticModel(nn.Module):
         cache: Cache | None = None,
         start: int = 0,
     ) -> Tensor:
-        """The Llama's output after its final norm, `[B, Q, D]`.
+        """Return the Llama's output after its final norm, `[B, Q, D]`.
 
         Positions count the existing tokens. Padding is at position 1, as in the reference, and
         attends like other tokens, so that no row of the mask is empty.
@@ -110,22 +112,23 @@ class PrismaticModel(nn.Module):
         Args:
             embeddings: `[B, Q, D]`.
             mask: bool `[B, K]`, keys that exist.
-            causal: whether a query sees only the keys up to itself.
+            causal: whether a query attends only to the keys up to its own.
             cache: of K keys and values, filled up to the queries; those of the queries are added.
             start: column of the first query among the keys.
         """
-        queries, keys = embeddings.shape[1], mask.shape[1]
+        queries = embeddings.shape[1]
+        keys = mask.shape[1]
         columns = slice(start, start + queries)
         positions = (mask.long().cumsum(dim=1) - 1).masked_fill(~mask, 1)[:, columns]
-        seen = mask[:, None, None, :]
+        attended = mask[:, None, None, :]
         if causal:
             order = torch.arange(keys, device=mask.device)
             own = order[columns, None]
-            # padding sees itself, or its row could be empty
-            seen = (seen & (order <= own)) | (order == own)
-        bias = torch.zeros(seen.shape, dtype=embeddings.dtype, device=mask.device)
-        bias = bias.masked_fill(~seen, torch.finfo(embeddings.dtype).min)
-        # only in training mode its layers may recompute, and then they drop the cache
+            # padding attends to itself, because its row could be empty otherwise
+            attended = (attended & (order <= own)) | (order == own)
+        bias = torch.zeros(attended.shape, dtype=embeddings.dtype, device=mask.device)
+        bias = bias.masked_fill(~attended, torch.finfo(embeddings.dtype).min)
+        # its layers recompute activations only in training mode, in which they drop the cache
         self.language_model.train(torch.is_grad_enabled())
         output = self.language_model.model(
             inputs_embeds=embeddings,
@@ -138,7 +141,7 @@ class PrismaticModel(nn.Module):
         return hidden
 
     def action_logits(self, hidden: Tensor) -> Tensor:
-        """Output `[..., D]` -> logits of the action tokens only, fp32 `[..., bins]`."""
+        """Compute the logits of the action tokens, fp32 `[..., bins]`, from output `[..., D]`."""
         rows = slice(self.size.first_action, self.size.vocab)
         return output_entries(self.language_model.lm_head, hidden, rows).float()
 
@@ -155,7 +158,7 @@ class PrismaticModel(nn.Module):
                 self.language_model.gradient_checkpointing_disable()
 
     def blocks(self) -> list[nn.Module]:
-        """The transformer blocks of towers and Llama."""
+        """Return the transformer blocks of towers and Llama."""
         towers = [block for tower in self.vision_backbone.towers for block in tower.blocks]
         return [*towers, *self.language_model.model.layers]
 
@@ -175,7 +178,7 @@ class PrismaticModel(nn.Module):
 
 
 def multimodal(text: Tensor, patches: Tensor, text_mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Text and patches as one sequence [BOS | patches | rest of the text].
+    """Join text and patches to one sequence [BOS | patches | rest of the text].
 
     Args:
         text: `[B, L, D]`, BOS first.
@@ -185,15 +188,15 @@ def multimodal(text: Tensor, patches: Tensor, text_mask: Tensor) -> tuple[Tensor
     Returns:
         Embeddings `[B, P + L, D]` and mask `[B, P + L]`.
     """
-    there = text_mask.new_ones(patches.shape[:2])
+    patch_mask = text_mask.new_ones(patches.shape[:2])
     return (
         torch.cat([text[:, :1], patches.to(text.dtype), text[:, 1:]], dim=1),
-        torch.cat([text_mask[:, :1], there, text_mask[:, 1:]], dim=1),
+        torch.cat([text_mask[:, :1], patch_mask, text_mask[:, 1:]], dim=1),
     )
 
 
 def llama_config(size: PrismaticSize) -> LlamaConfig:
-    """Settings of the Llama. The others keep their defaults, as in OpenVLA's checkpoints."""
+    """Return the settings of the Llama; the others have their defaults, as in OpenVLA."""
     return LlamaConfig(
         vocab_size=size.rows,
         hidden_size=size.width,

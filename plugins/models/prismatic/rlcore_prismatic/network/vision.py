@@ -33,14 +33,14 @@ class Attention(nn.Module):
         self.proj = nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[N, T, W]` -> `[N, T, W]`."""
+        """Attend among the tokens of each image: `[N, T, W]` -> `[N, T, W]`."""
         # [N, T, 3 W] -> three of [N, heads, T, W / heads]
         q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         return self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
 
 
 class MLP(nn.Module):
-    """y = fc2(gelu(fc1(x)))."""
+    """An MLP with one hidden layer: y = fc2(gelu(fc1(x)))."""
 
     def __init__(self, inputs: int, hidden: int, outputs: int) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class MLP(nn.Module):
         self.fc2 = nn.Linear(hidden, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[..., inputs]` -> `[..., outputs]`."""
+        """Map `[..., inputs]` to `[..., outputs]`."""
         return self.fc2(F.gelu(self.fc1(x)))
 
 
@@ -65,7 +65,7 @@ class LayerScale(nn.Module):
 
 
 class Block(nn.Module):
-    """x + ls1(attn(norm1(x))), then x + ls2(mlp(norm2(x)))."""
+    """A transformer block: x + ls1(attn(norm1(x))), then x + ls2(mlp(norm2(x)))."""
 
     def __init__(self, size: TowerSize) -> None:
         super().__init__()
@@ -86,14 +86,16 @@ class Block(nn.Module):
         return x + self.ls2(self.mlp(self.norm2(x)))
 
     def forward(self, x: Tensor, sentence: Tensor | None) -> Tensor:
-        """`[N, T, W]` -> `[N, T, W]`; ignores the sentence."""
+        """Map `[N, T, W]` to `[N, T, W]`; the sentence is ignored."""
         return self.feed(self.attend(x))
 
 
 class FilmBlock(nn.Module):
-    """A block with FiLM: between attention and MLP the sentence l modulates its features,
-    x (1 + scale(l)) + shift(l) (Perez et al. 2018, in OpenVLA-OFT's form). At first FiLM changes
-    nothing."""
+    """A block with FiLM (Perez et al. 2018, in OpenVLA-OFT's form).
+
+    Between attention and MLP the sentence l modulates the features: x (1 + scale(l)) + shift(l).
+    FiLM starts without an effect, because scale and shift are zero.
+    """
 
     def __init__(self, size: TowerSize, sentence_width: int) -> None:
         super().__init__()
@@ -105,8 +107,9 @@ class FilmBlock(nn.Module):
             nn.init.zeros_(layer.bias)
 
     def forward(self, x: Tensor, sentence: Tensor | None) -> Tensor:
-        """x `[N, T, W]` and sentence `[N, D]` -> `[N, T, W]`."""
-        scale, shift = self.scale(sentence)[:, None], self.shift(sentence)[:, None]
+        """Map x `[N, T, W]` and sentence `[N, D]` to `[N, T, W]`."""
+        scale = self.scale(sentence)[:, None]
+        shift = self.shift(sentence)[:, None]
         return self.block.feed(self.block.attend(x) * (1 + scale) + shift)
 
 
@@ -118,7 +121,7 @@ class PatchEmbed(nn.Module):
         self.proj = nn.Conv2d(3, tower.width, kernel_size=size.patch_size, stride=size.patch_size)
 
     def forward(self, images: Tensor) -> Tensor:
-        """`[N, 3, h, w]` -> `[N, T, W]`."""
+        """Embed images `[N, 3, h, w]` as patches `[N, T, W]`."""
         return self.proj(images).flatten(2).transpose(1, 2)
 
 
@@ -133,7 +136,7 @@ class ConvPatchEmbed(nn.Module):
         )
 
     def forward(self, images: Tensor) -> Tensor:
-        """`[N, 3, h, w]` -> `[N, T, W]`."""
+        """Embed images `[N, 3, h, w]` as patches `[N, T, W]`."""
         x = images
         for number, conv in enumerate(self.convs):
             x = conv(F.relu(x) if number else x)
@@ -141,20 +144,22 @@ class ConvPatchEmbed(nn.Module):
 
 
 def sincos_positions(patches: int, width: int) -> Tensor:
-    """Sines and cosines of a patch's position, `[T, W]`: a quarter of the width each for sin(x),
-    cos(x), sin(y), cos(y), at frequencies of 1/8, 2/8... turns per side of the image. If the width
-    is no multiple of four, the remaining entries are zero.
+    """Return sines and cosines of the patches' positions, `[T, W]`.
+
+    A quarter of the width each is sin(x), cos(x), sin(y) and cos(y), at frequencies of 1/8, 2/8...
+    turns per side of the image. If the width is no multiple of four, the remaining entries are 0.
     """
-    side, each = math.isqrt(patches), width // 4
+    side = math.isqrt(patches)
+    frequencies = width // 4
     along = torch.linspace(0, 1, side)
-    turns = torch.arange(1, each + 1) * (2 * math.pi / 8)
+    turns = torch.arange(1, frequencies + 1) * (2 * math.pi / 8)
     down, across = torch.meshgrid(along, along, indexing="ij")
     waves = [
         wave(place.reshape(-1, 1) * turns)
         for place in (across, down)
         for wave in (torch.sin, torch.cos)
     ]
-    return F.pad(torch.cat(waves, dim=1), (0, width - 4 * each))
+    return F.pad(torch.cat(waves, dim=1), (0, width - 4 * frequencies))
 
 
 class AttentionPool(nn.Module):
@@ -172,12 +177,12 @@ class AttentionPool(nn.Module):
 
 
 class VisionTransformer(nn.Module):
-    """One tower.
+    """One vision tower.
 
     Args:
         size: of the network, for the images.
-        tower: its own size.
-        film: whether the sentence modulates its blocks.
+        tower: size of the tower.
+        film: whether the sentence modulates the blocks.
     """
 
     def __init__(self, size: PrismaticSize, tower: TowerSize, *, film: bool) -> None:
@@ -203,7 +208,7 @@ class VisionTransformer(nn.Module):
             self.attn_pool = AttentionPool(tower)
 
     def forward(self, images: Tensor, sentence: Tensor | None = None) -> Tensor:
-        """Normalised images `[N, 3, h, w]` (and sentences `[N, D]`) -> `[N, T, W]`."""
+        """Encode normalised images `[N, 3, h, w]` (and sentences `[N, D]`) as `[N, T, W]`."""
         x = self.patch_embed(images) + self.pos_embed
         class_token, registers = self.has
         front = [self.cls_token] if class_token else []
@@ -235,21 +240,23 @@ class VisionBackbone(nn.Module):
 
     @property
     def towers(self) -> list[VisionTransformer]:
-        """In the order of their channels."""
+        """The towers, in the order of their channels."""
         return [self.featurizer, self.fused_featurizer] if self.two else [self.featurizer]
 
     def forward(self, pixels: Tensor, sentence: Tensor | None = None) -> Tensor:
-        """Pixels `[B, I, C, h, w]`, each tower's three channels one after the other -> patch
-        features `[B, I T, vision width]`, image after image.
+        """Compute patch features `[B, I T, vision width]`, image after image.
 
         Args:
+            pixels: `[B, I, C, h, w]`, three channels for each tower, one tower after the other.
             sentence: `[B, D]`, for FiLM.
         """
         images = pixels.shape[1]
         if sentence is not None:
             sentence = sentence.repeat_interleave(images, dim=0)
         channels = pixels.flatten(0, 1).split(3, dim=1)
-        features = [tower(its, sentence) for tower, its in zip(self.towers, channels, strict=True)]
+        features = [
+            tower(image, sentence) for tower, image in zip(self.towers, channels, strict=True)
+        ]
         return torch.cat(features, dim=-1).unflatten(0, (-1, images)).flatten(1, 2)
 
 
@@ -262,7 +269,7 @@ class FilmVisionBackbone(nn.Module):
 
     @property
     def towers(self) -> list[VisionTransformer]:
-        """In the order of their channels."""
+        """The towers, in the order of their channels."""
         return self.vision_backbone.towers
 
     def forward(self, pixels: Tensor, sentence: Tensor | None = None) -> Tensor:
