@@ -16,40 +16,49 @@ _DENSITY = 6  # fp32 numbers per action entry: its point, mean, std, and interme
 
 def activations(config: OpenPIModelConfig, resolved: Resolved) -> Activations:
     """Return the estimate, in bytes per sample."""
-    size, number = resolved.size, BYTES[config.precision]
+    size = resolved.size
+    number = BYTES[config.precision]
     rank = config.lora_rank if config.is_lora else 0
     vlm = Part(number, trained=not (rank or config.openpi.train_expert_only), rank=rank)
     expert = Part(number)
     images = resolved.num_images + masked_images(config, resolved)
     prefix = images * size.image_tokens + size.max_token_len
     needs_output = config.add_value_head and config.openpi.value_after_vlm
-    layers = size.depth - (0 if needs_output else 1)  # the last one gives keys and values alone
+    layers = size.depth - (
+        0 if needs_output else 1
+    )  # the last layer may compute only keys and values
     steps = config.openpi.num_steps if config.openpi.joint_logprob else 1
     pixels = FP32 * images * 3 * size.image_size**2
     tower = images * vlm.tower_block(size.image_tokens, size.vision_width, size.vision_mlp, maps=3)
     layer = _gemma_layer(vlm, size, prefix, prefix, size.vlm_width, size.vlm_mlp)
-    ahead = _gemma_layer(
-        expert, size, size.suffix_len, prefix + size.suffix_len, size.expert_width, size.expert_mlp,
+    expert_layer = _gemma_layer(
+        expert,
+        size,
+        size.suffix_len,
+        prefix + size.suffix_len,
+        size.expert_width,
+        size.expert_mlp,
         adaptive=size.pi05,
-    )  # fmt: skip
+    )
     depth = size.vision_depth if size.vision == "siglip" else 0
     first = images * _image_ends(vlm, size) + vlm.rms_norm(prefix, size.vlm_width, FP32)
     first += vlm.inputs(prefix, size.vlm_width, 2)
     if not vlm.passes_gradients:
         first = tower = layer = 0
     last = steps * _suffix_ends(expert, size)
-    width = 2 * size.kv_heads * size.head_dim
-    left = size.depth * (prefix * width + steps * size.suffix_len * size.expert_width)
+    width = 2 * size.kv_heads * size.head_dim  # of keys and values together
+    # checkpointing stores the input of each layer, and the keys and values that it reads
+    boundaries = size.depth * (prefix * width + steps * size.suffix_len * size.expert_width)
     if vlm.passes_gradients:
-        left += layers * prefix * size.vlm_width
-        left += depth * images * size.image_tokens * size.vision_width
+        boundaries += layers * prefix * size.vlm_width
+        boundaries += depth * images * size.image_tokens * size.vision_width
     inside = max(
         images * size.image_tokens * (3 * size.vision_width + 2 * size.vision_mlp),
         prefix * (3 * size.vlm_width + 3 * size.vlm_mlp),
     )
     return Activations(
-        stored=first + depth * tower + layers * layer + steps * size.depth * ahead + last,
-        recomputed=first + expert.numbers(left) + max(tower, layer, ahead) + last,
+        stored=first + depth * tower + layers * layer + steps * size.depth * expert_layer + last,
+        recomputed=first + expert.numbers(boundaries) + max(tower, layer, expert_layer) + last,
         transient=pixels + max(pixels, expert.numbers(inside)),
     )
 
@@ -78,7 +87,7 @@ def _gemma_layer(
         mlp,
         keys=keys,
         widths=(size.heads * size.head_dim, size.kv_heads * size.head_dim),
-        norm=part.rms_norm(tokens, width, FP32),  # made in fp32
+        norm=part.rms_norm(tokens, width, FP32),  # computed in fp32
     )
     return layer + part.numbers(tokens * keys) + gates
 
@@ -91,17 +100,20 @@ def _image_ends(part: Part, size: NetworkSize) -> int:
     if not part.trained:  # neither has adapters
         return part.numbers(size.image_tokens * size.vision_width)
     pixels = size.image_size**2
-    last = part.numbers(2 * size.image_tokens * size.vision_width)  # the norm's, the projector's
+    last = part.numbers(2 * size.image_tokens * size.vision_width)  # inputs of norm and projector
     if size.vision == "siglip":
         return FP32 * 3 * pixels + last
     # the input of each convolution, and the output of the last one
     channels = conv_channels(size)
-    return last + part.numbers(sum(count * pixels >> 2 * n for n, count in enumerate(channels)))
+    inputs = sum(count * pixels >> 2 * n for n, count in enumerate(channels))
+    return last + part.numbers(inputs)
 
 
 def _suffix_ends(part: Part, size: NetworkSize) -> int:
     """Return the bytes of the expert's last norm and of the fp32 projections around the expert."""
-    width, steps = size.expert_width, size.action_horizon
-    before = 0 if size.pi05 else 4 * width  # actions beside the time, SiLU's input and output
+    width = size.expert_width
+    steps = size.action_horizon
+    # π0: actions concatenated with the time, SiLU's input and output
+    before = 0 if size.pi05 else 4 * width
     entries = size.action_dim * (1 + _DENSITY)
     return part.rms_norm(size.suffix_len, width, FP32) + FP32 * steps * (before + width + entries)

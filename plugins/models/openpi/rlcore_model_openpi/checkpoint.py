@@ -42,7 +42,7 @@ from rlcore_model_openpi.weight_files import (
 def load_network(network: PiNetwork, folder: Path) -> None:
     """Load all weights of the network from a folder.
 
-    Names and shapes are checked before any weight is loaded. Adapters that are stored beside the
+    Names and shapes are checked before any weight is loaded. Adapters that are stored with the
     weights they adapt are merged with alpha = rank, as in RLinf's trainer. The network keeps its
     dtypes; a network on the meta device takes over the file's tensors, with their dtypes, instead.
 
@@ -50,16 +50,16 @@ def load_network(network: PiNetwork, folder: Path) -> None:
         CheckpointError: a file is missing, damaged, or does not fit the network.
     """
     stored = find_weights(folder)
-    wanted = plain_parameters(network)
-    check_network(weights_file(folder) or folder, stored.headers, shapes_of(wanted))
+    parameters = plain_parameters(network)
+    check_network(weights_file(folder) or folder, stored.headers, shapes_of(parameters))
     names = {key: name for name, key in network_keys(stored.headers).items()}
-    found = read_stored(stored, names, scale=full_scale)
-    if any(parameter.is_meta for parameter in wanted.values()):
-        network.load_state_dict({names[key]: tensor for key, tensor in found}, assign=True)
+    tensors = read_stored(stored, names, scale=full_scale)
+    if any(parameter.is_meta for parameter in parameters.values()):
+        network.load_state_dict({names[key]: tensor for key, tensor in tensors}, assign=True)
         return
     with torch.no_grad():
-        for key, tensor in found:
-            wanted[names[key]].copy_(tensor)
+        for key, tensor in tensors:
+            parameters[names[key]].copy_(tensor)
 
 
 def save_network(network: PiNetwork, folder: Path) -> None:
@@ -94,18 +94,19 @@ def load_heads(actor: FlowActor, folder: Path) -> list[str]:
     if path.exists():
         stored = stored_file(path)
     else:
-        path, stored = weights_file(folder) or folder, find_weights(folder)
-    places = head_keys(stored.headers)
+        path = weights_file(folder) or folder
+        stored = find_weights(folder)
+    stored_names = head_keys(stored.headers)
     fresh = []
-    for head, wanted in heads.items():
-        keys = {key: name for name, key in places.items() if name.startswith(f"{head}.")}
+    for head, parameters in heads.items():
+        keys = {key: name for name, key in stored_names.items() if name.startswith(f"{head}.")}
         if not keys:
             fresh.append(head)
             continue
-        check_head(path, stored.headers, head, shapes_of(wanted))
+        check_head(path, stored.headers, head, shapes_of(parameters))
         with torch.no_grad():
             for key, tensor in read_stored(stored, keys, scale=full_scale):
-                wanted[keys[key]].copy_(tensor)
+                parameters[keys[key]].copy_(tensor)
     return fresh
 
 
@@ -113,7 +114,8 @@ def save_heads(actor: FlowActor, folder: Path) -> None:
     """Write `folder/rl_heads.safetensors` if the actor has heads."""
     heads = _heads(actor).values()
     if heads:
-        write_weights(folder / HEADS_FILE, {name: p for head in heads for name, p in head.items()})
+        tensors = {name: tensor for head in heads for name, tensor in head.items()}
+        write_weights(folder / HEADS_FILE, tensors)
 
 
 def _heads(actor: FlowActor) -> dict[str, dict[str, nn.Parameter]]:

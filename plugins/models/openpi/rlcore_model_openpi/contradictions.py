@@ -59,7 +59,7 @@ def _check_exploration(config: OpenPIModelConfig, resolved: Resolved, env_spec: 
     low_high = openpi.noise_logvar_range
     _require(
         len(low_high) == 2 and low_high[0] <= low_high[1],
-        f"{KEY}.noise_logvar_range must be [least, greatest] std, got {low_high}",
+        f"{KEY}.noise_logvar_range must be [minimum, maximum] std, got {low_high}",
     )
     _require(
         not (openpi.joint_logprob and method == "flow_ode"),
@@ -90,7 +90,7 @@ def _check_training(config: OpenPIModelConfig, resolved: Resolved, env_spec: Env
     _require(
         not config.save_adapters_only,
         "actor.model.save_adapters_only must be false: besides the adapters the whole action "
-        "expert is trained, so they are no policy alone",
+        "expert is trained, so adapters alone are no policy",
     )
     _require(
         config.lora_path is None,
@@ -100,13 +100,15 @@ def _check_training(config: OpenPIModelConfig, resolved: Resolved, env_spec: Env
 
 
 def _check_env(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec) -> None:
-    data, size, env = resolved.data, resolved.size, env_spec.name
+    data = resolved.data
+    size = resolved.size
+    env = env_spec.name
     cameras = len(env_spec.cameras)
     _require(
         resolved.num_images <= cameras,
         f"num_images_in_input is {resolved.num_images}, but env {env!r} has {cameras} camera(s): "
         f"{', '.join(camera.name for camera in env_spec.cameras)}",
-        f"set actor.model.num_images_in_input={cameras}, or let the env draw more cameras",
+        f"set actor.model.num_images_in_input={cameras}, or let the env render more cameras",
     )
     _require(
         resolved.action_dim == env_spec.action_dim,

@@ -23,7 +23,7 @@ from rlcore.contracts.specs import StateChannel
 Transform = Callable[[np.ndarray], np.ndarray]
 
 
-def _same(values: np.ndarray) -> np.ndarray:
+def _identity(values: np.ndarray) -> np.ndarray:
     return values
 
 
@@ -35,7 +35,8 @@ _GRIPPERS = [6, 13]
 # Finger positions (m), closed and open, between which an ALOHA gripper reading is 0..1.
 _FINGER_RANGE = (0.01844, 0.05800)
 # The finger's linkage: length of the arm and radius of the horn (m).
-_ARM, _HORN = 0.036, 0.022
+_ARM = 0.036
+_HORN = 0.022
 # Encoder angles (rad) between which the gripper π0 was trained on is 0..1: counts 2405..3110 of
 # 4096 per turn, with zero at 2048.
 _PI_GRIPPER_RANGE = (0.5476, 1.6296)
@@ -110,17 +111,21 @@ class DataConfig:
     delta_mask: tuple[bool, ...] = ()
     critic_hidden: tuple[int, ...] = (512, 256, 128)
     entries: int | None = None
-    to_model_state: Transform = _same
-    actions_in: Transform = _same
-    actions_out: Transform = _same
+    to_model_state: Transform = _identity
+    actions_in: Transform = _identity
+    actions_out: Transform = _identity
 
     @property
     def adapts(self) -> bool:
-        """Whether the env's joints are not those of the model."""
-        return self.to_model_state is not _same
+        """Return whether the env's joints differ from those of the model."""
+        return self.to_model_state is not _identity
 
     def to_model_actions(self, actions: np.ndarray, model_states: np.ndarray) -> np.ndarray:
-        """Env actions `[B, H, A]` -> the model's, before Normalize; states as above `[B, S]`."""
+        """Convert env actions `[B, H, A]` to the model's, before Normalize.
+
+        Args:
+            model_states: `[B, S]`, results of `to_model_state`.
+        """
         return self.actions_in(actions) - self._offset(actions, model_states)
 
     def to_env_actions(
@@ -196,7 +201,7 @@ def data_config(name: str) -> DataConfig:
     """Return the data config called `name`.
 
     Raises:
-        ConfigError: there is none; it lists the choices.
+        ConfigError: the name is unknown; the message lists the choices.
     """
     if name not in DATA_CONFIGS:
         raise ConfigError(
@@ -208,7 +213,8 @@ def data_config(name: str) -> DataConfig:
 def same_robot(data: DataConfig, pi05: bool) -> str:
     """Return the name of the robot's data config for a generation, for use in hints.
 
-    If the robot has none, the result names all data configs of the generation, joined by "or".
+    If the robot has no such data config, the result names all data configs of the generation,
+    joined by "or".
     """
     generation = "pi05_" if pi05 else "pi0_"
     own = f"{generation}{data.name.partition('_')[2]}"

@@ -61,12 +61,12 @@ def check_folder(
 
     Args:
         folder: the checkpoint.
-        size: of the network.
+        size: size of the network.
         heads: shapes of the parameters of each head of the policy. A head that the folder lacks is
             not an error: it starts with fresh weights.
 
     Raises:
-        CheckpointError: names what is missing, damaged or different.
+        CheckpointError: a file is missing, damaged or different; the message names it.
     """
     stored = find_weights(folder)
     check_network(weights_file(folder) or folder, stored.headers, network_shapes(size))
@@ -76,19 +76,19 @@ def check_folder(
             check_head(path, headers, head, shapes)
 
 
-def check_beside(folder: Path) -> None:
+def check_copied_files(folder: Path) -> None:
     """Check that a folder with the weights of an RLinf run also has statistics and a tokenizer.
 
-    RLinf's runs save weights alone; users must copy the other files into the folder.
+    RLinf's runs save only weights; users must copy the other files into the folder.
 
     Raises:
-        CheckpointError: files are missing; it names all of them, and where to get them.
+        CheckpointError: files are missing; the message names all of them, and their sources.
     """
     weights = weights_file(folder)
     if weights is None or weights.name != FULL_WEIGHTS:
         return
     places = {FILE_NAME: list(folder.rglob(FILE_NAME)), TOKENIZER_FILES[0]: tokenizers(folder)}
-    missing = [name for name, found in places.items() if not found]
+    missing = [name for name, paths in places.items() if not paths]
     if missing:
         raise CheckpointError(
             f"{folder} holds a run's weights, but has no {' and no '.join(missing)}",
@@ -109,7 +109,8 @@ def load_stats(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec)
     """
     assert config.model_path is not None
     state_dim = env_spec.state_dim if resolved.uses_state else None
-    state, actions = resolved.state_formula, resolved.action_formula
+    state = resolved.state_formula
+    actions = resolved.action_formula
     lerobot = resolved.published.lerobot
     if lerobot is not None:
         return Normalizer(
@@ -141,13 +142,15 @@ def check_written(folder: Path, resolved: Resolved) -> None:
     Raises:
         CheckpointError: settings differ; it names them.
     """
-    asked = asdict(resolved.size) | variants(resolved.size) | trained_with(resolved)
+    current = asdict(resolved.size) | variants(resolved.size) | trained_with(resolved)
     trained = resolved.published.trained
-    different = [name for name in asked if name in trained and trained[name] != asked[name]]
+    different = [name for name in current if name in trained and trained[name] != current[name]]
     if different:
-        named = ", ".join(f"{name} {trained[name]!r} (got {asked[name]!r})" for name in different)
+        mismatches = ", ".join(
+            f"{name} {trained[name]!r} (got {current[name]!r})" for name in different
+        )
         raise CheckpointError(
-            f"{folder} was trained with other settings: {named}",
+            f"{folder} was trained with other settings: {mismatches}",
             hint=_setting_hint(folder / CONFIG_FILE, {name: trained[name] for name in different}),
         )
 
@@ -156,13 +159,11 @@ def _setting_hint(path: Path, trained: Mapping[str, Any]) -> str:
     """Return the hint for settings that differ from those in `path`."""
     if trained.keys() <= _TAKEN:
         keys = " and ".join(f"{KEY}.{name}" for name in trained)
-        return f"leave {keys} out to take what {path} says, or correct it there"
+        return f"leave {keys} out to take the values in {path}, or correct that file"
     if trained.keys() == {"num_images_in_input"}:
         cameras = trained["num_images_in_input"]
-        return f"set actor.model.num_images_in_input={cameras}, with an env that draws as many"
-    return (
-        f"use its settings: {path} has them, in the place of {KEY}.config_name, size and the rest"
-    )
+        return f"set actor.model.num_images_in_input={cameras}, with an env that renders as many"
+    return f"use the settings in {path} for {KEY}.config_name, size and the other keys"
 
 
 def variants(size: NetworkSize) -> dict[str, str]:
@@ -190,14 +191,14 @@ def check_heads(folder: Path, resolved: Resolved, heads: Mapping[str, Mapping[st
     """
     place = folder / HEADS_FILE
     trained = resolved.published.heads
-    if not place.exists():  # where RLinf stores them
+    if not place.exists():  # RLinf stores the heads with the network
         place = weights_file(folder) or folder
         bounds = _stored_range(find_weights(folder)) if has_weights(folder) else None
         trained = {NOISE_HEAD: {"noise_logvar_range": bounds}} if bounds else {}
     different = [
         f"{name} {trained[head][name]!r} (got {value!r})"
-        for head, asked in heads.items()
-        for name, value in asked.items()
+        for head, settings in heads.items()
+        for name, value in settings.items()
         if name in trained.get(head, {}) and not _same(trained[head][name], value)
     ]
     if different:
@@ -208,19 +209,22 @@ def check_heads(folder: Path, resolved: Resolved, heads: Mapping[str, Mapping[st
         )
 
 
-def _same(there: Any, here: Any) -> bool:
-    """Whether two settings are equal; lists of numbers may differ by 1 % (rounding to bfloat16)."""
-    if isinstance(there, list) and isinstance(here, list):
-        return len(there) == len(here) and all(
-            math.isclose(a, b, rel_tol=0.01) for a, b in zip(there, here, strict=True)
+def _same(trained: Any, current: Any) -> bool:
+    """Return whether two settings are equal.
+
+    Lists of numbers may differ by 1 %, because RLinf rounds them to bfloat16.
+    """
+    if isinstance(trained, list) and isinstance(current, list):
+        return len(trained) == len(current) and all(
+            math.isclose(a, b, rel_tol=0.01) for a, b in zip(trained, current, strict=True)
         )
-    return bool(there == here)
+    return bool(trained == current)
 
 
 def _stored_range(stored: StoredWeights) -> list[float] | None:
     """Return the minimum and maximum std of a noise head that RLinf stored; None without them.
 
-    RLinf stores the logarithms of their squares as tensors beside the head's weights.
+    RLinf stores the logarithms of their squares as tensors in the file of the head's weights.
     """
     keys = range_keys(stored.headers)
     if keys.keys() != {"min", "max"}:

@@ -26,13 +26,13 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class FlowConfig:
-    """How a decision is denoised and scored.
+    """Settings of how a decision is denoised and scored.
 
     Attributes:
         num_steps: K.
         noise_method: "flow_sde", "flow_noise", "flow_cps" or "flow_ode".
         joint_logprob: all steps are stochastic, and log-probs are averaged over the K steps and
-            the initial noise; otherwise one step per row is stochastic, and only it counts.
+            the initial noise. If false, one step per row is stochastic, and only it counts.
         ignore_last: the last step is never the stochastic one (not with joint_logprob).
     """
 
@@ -90,19 +90,20 @@ def step_distribution(
         learned_std: `[B, H, D]`, output of the noise head (flow_noise only).
     """
     times = timesteps(config.num_steps, x.device)
-    t, end = times[index], times[index + 1]
+    t = times[index]
+    end = times[index + 1]
     if config.noise_method == "flow_noise":
         assert learned_std is not None, "flow_noise takes its std from the noise head"
-        weight, std = end, torch.where(_rows(stochastic), learned_std, 0.0)
+        weight = end
+        std = torch.where(_rows(stochastic), learned_std, 0.0)
     else:
         level = torch.as_tensor(noise_level, dtype=t.dtype, device=t.device)
         weight, scale = _STEPS[config.noise_method](t, end, times[1], level)
         weight = torch.where(stochastic, weight, end)
         std = _rows(torch.where(stochastic, scale, 0.0)).expand_as(x)
-    t, end, weight = _rows(t), _rows(end), _rows(weight)
-    x0 = x - velocity * t
-    x1 = x + velocity * (1 - t)
-    return x0 * (1 - end) + x1 * weight, std
+    x0 = x - velocity * _rows(t)
+    x1 = x + velocity * (1 - _rows(t))
+    return x0 * (1 - _rows(end)) + x1 * _rows(weight), std
 
 
 # Each function takes (t, t - d, t_1, a) and returns w, the weight of x1, and std; all are `[B]` or

@@ -23,12 +23,16 @@ def resize_with_pad(frames: np.ndarray, height: int, width: int) -> np.ndarray:
     if (source_height, source_width) == (height, width):
         return frames
     ratio = max(source_width / width, source_height / height)
-    inner_height, inner_width = int(source_height / ratio), int(source_width / ratio)
-    top, left = (height - inner_height) // 2, (width - inner_width) // 2
+    inner_height = int(source_height / ratio)
+    inner_width = int(source_width / ratio)
+    top = (height - inner_height) // 2
+    left_edge = (width - inner_width) // 2
     result = np.zeros((len(frames), height, width, 3), dtype=np.uint8)
     for row, frame in enumerate(frames):
         scaled = Image.fromarray(frame).resize(
             (inner_width, inner_height), Image.Resampling.BILINEAR
         )
-        result[row, top : top + inner_height, left : left + inner_width] = np.asarray(scaled)
+        result[row, top : top + inner_height, left_edge : left_edge + inner_width] = np.asarray(
+            scaled
+        )
     return result

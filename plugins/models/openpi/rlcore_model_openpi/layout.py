@@ -20,7 +20,8 @@ EMBEDDING = f"{VLM}.language_model.embed_tokens.weight"
 TIED = "paligemma_with_expert.paligemma.lm_head.weight"
 UNUSED = "paligemma_with_expert.gemma_expert.lm_head.weight"
 """Output of the expert that openpi and LeRobot build and never use; `[vocab, expert_width]`."""
-VALUE_HEAD, NOISE_HEAD = "value_head", "noise_head"
+VALUE_HEAD = "value_head"
+NOISE_HEAD = "noise_head"
 
 LORA_TARGETS = (
     r"(.*\.)?(language_model|vision_model)\..*"
@@ -59,8 +60,8 @@ def network_keys(stored: Iterable[str]) -> dict[str, str]:
         if key.startswith(BUFFERS):  # LeRobot's statistics
             continue
         name = key.removeprefix(_PREFIX)
-        for level, ours in _LEVELS:
-            name = level.sub(ours, name)
+        for pattern, replacement in _LEVELS:
+            name = pattern.sub(replacement, name)
         names[key if name in names else name] = key
     tied = names.pop(TIED, None)
     if tied is not None:
@@ -84,13 +85,14 @@ def head_keys(stored: Iterable[str]) -> dict[str, str]:
 
 
 def range_keys(stored: Iterable[str]) -> dict[str, str]:
-    """Map "min" and "max" to the file's names of a noise head's range, where RLinf stored it."""
+    """Map "min" and "max" to the file's names of the bounds of a noise head that RLinf stored."""
     return {match[1]: key for key in stored if (match := _RLINF_RANGE.match(key))}
 
 
 def network_shapes(size: NetworkSize) -> dict[str, tuple[int, ...]]:
     """Return the shapes of all parameters of a network, without heads and adapters."""
-    width, expert = size.vlm_width, size.expert_width
+    width = size.vlm_width
+    expert = size.expert_width
     return dict(
         [
             *_vision(size, f"{VLM}.vision_tower"),
@@ -148,7 +150,8 @@ def _linear(name: str, inputs: int, outputs: int) -> Shapes:
 
 
 def _gemma(size: NetworkSize, name: str, width: int, mlp: int, *, adaptive: bool) -> Shapes:
-    queries, keys = size.heads * size.head_dim, size.kv_heads * size.head_dim
+    queries = size.heads * size.head_dim
+    keys = size.kv_heads * size.head_dim
     for layer in (f"{name}.layers.{number}" for number in range(size.depth)):
         yield f"{layer}.self_attn.q_proj.weight", (queries, width)
         yield f"{layer}.self_attn.k_proj.weight", (keys, width)

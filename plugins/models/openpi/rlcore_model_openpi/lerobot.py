@@ -27,7 +27,8 @@ from rlcore.files.damaged_files import damaged_on, read_json
 from rlcore_model_openpi.normalize import FIELDS, Formula, Stats, checked_stats
 
 TYPES = {"pi0": False, "pi05": True}
-BEFORE, AFTER = "policy_preprocessor.json", "policy_postprocessor.json"
+BEFORE = "policy_preprocessor.json"
+AFTER = "policy_postprocessor.json"
 BUFFERS = ("normalize_inputs.", "normalize_targets.", "unnormalize_outputs.")
 """Prefixes of the tensors in `model.safetensors` that are statistics (before version 0.4)."""
 SLOTS = ("base_0_rgb", "left_wrist_0_rgb", "right_wrist_0_rgb")
@@ -42,13 +43,15 @@ MODES: dict[str, tuple[str, str]] = {
 
 _WEIGHTS = "model.safetensors"
 _EMPTY = "empty_camera"
-_NORMALIZE, _UNNORMALIZE = "normalizer_processor", "unnormalizer_processor"
-_RELATIVE, _TOKENIZE = "relative_actions_processor", "tokenizer_processor"
+_NORMALIZE = "normalizer_processor"
+_UNNORMALIZE = "unnormalizer_processor"
+_RELATIVE = "relative_actions_processor"
+_TOKENIZE = "tokenizer_processor"
 _STATE_FILE = "state_file"
 _CHOOSE = "choose a checkpoint that was trained without it"
 _RENAME = (
-    "cameras are taken in the order of the env, whatever they are called: if that is the order in "
-    "which this map leads to the input_features of config.json, write {} in its place"
+    "cameras are taken in the order of the env, not by their names: if this map puts them into the "
+    "order of the input_features of config.json, replace it by {}"
 )
 _ABSOLUTE = "absolute_actions_processor"
 _EPSILON = 1e-8  # LeRobot's default, and normalize.LEROBOT
@@ -97,7 +100,7 @@ _FIXED = {
 
 @dataclass(frozen=True)
 class Scaled:
-    """How one feature is normalised, and where its statistics are.
+    """The normalisation of one feature, and the place of its statistics.
 
     Attributes:
         mode: a key of :data:`MODES`, or "IDENTITY".
@@ -159,11 +162,11 @@ def read_policy(path: Path, content: Mapping[str, Any]) -> LeRobotPolicy:
     size = content.get("image_resolution", content.get("resize_imgs_with_padding", [224, 224]))
     side = size[0] if isinstance(size, list) and size else size
     _require(path, "image_resolution", size, [side, side])
-    before, after = (_steps(path.parent / name) for name in (BEFORE, AFTER))
-    both = [
-        bool(step.get("enabled")) for step in (before.get(_RELATIVE, {}), after.get(_ABSOLUTE, {}))
-    ]
-    _require(path.parent / AFTER, f"enabled of {_ABSOLUTE}", both[1], both[0])
+    before = _steps(path.parent / BEFORE)
+    after = _steps(path.parent / AFTER)
+    relative = bool(before.get(_RELATIVE, {}).get("enabled"))
+    absolute = bool(after.get(_ABSOLUTE, {}).get("enabled"))
+    _require(path.parent / AFTER, f"enabled of {_ABSOLUTE}", absolute, relative)
     length = content.get("tokenizer_max_length", 200 if pi05 else 48)
     cameras = _cameras(path, content)
     return LeRobotPolicy(
@@ -206,14 +209,14 @@ def read_statistics(scaled: Scaled, name: str, least: int) -> Stats:
         return Stats.identity(least)
     arrays = _arrays(scaled.path, scaled.prefix)
     if not arrays or all(np.isinf(array).all() for array in arrays.values()):
-        return Stats.identity(least)  # a base model: the file has none, or was never filled
+        return Stats.identity(least)  # a base model: no statistics, or never filled in
     fields: dict[str, np.ndarray] = {name: arrays[name] for name in FIELDS if name in arrays}
-    for field, theirs in zip(scaled.formula.fields, MODES[scaled.mode], strict=True):
-        if theirs not in arrays:
+    for field, lerobot_field in zip(scaled.formula.fields, MODES[scaled.mode], strict=True):
+        if lerobot_field not in arrays:
             raise CheckpointError(
-                f"{scaled.path} lacks {scaled.prefix}{theirs}, which {scaled.mode} scales by"
+                f"{scaled.path} lacks {scaled.prefix}{lerobot_field}, by which {scaled.mode} scales"
             )
-        fields[field] = arrays[theirs]
+        fields[field] = arrays[lerobot_field]
     return checked_stats(scaled.path, name, fields, scaled.formula, least)
 
 
@@ -251,16 +254,16 @@ def _steps(path: Path) -> dict[str, dict[str, Any]]:
             for name, entry in entries.items()
         }
         if len(steps) != len(content["steps"]):
-            raise ValueError("a step is there twice")
+            raise ValueError("it has a step twice")
     unknown = sorted(steps.keys() - _STEPS.keys())
     if unknown:
         raise CheckpointError(
-            f"{path} has a step {unknown[0]!r}, which this model can't do", hint=_CHOOSE
+            f"{path} has a step {unknown[0]!r}, which this model does not support", hint=_CHOOSE
         )
     for name, step in steps.items():
         for setting, value in step.items():
-            allowed = "" if setting != _STATE_FILE else None
-            allowed = _STEPS[name].get(setting, allowed)
+            default = None if setting == _STATE_FILE else ""
+            allowed = _STEPS[name].get(setting, default)
             if value and allowed is not None and not re.fullmatch(allowed, str(value)):
                 raise _unsupported(path, f"{setting} of {name}", value, allowed or "an empty one")
     return steps
@@ -281,9 +284,7 @@ def _scaled(
         CheckpointError: the mode is not supported, or the file of statistics is missing.
     """
     key = {"STATE": "observation.state", "ACTION": "action"}[kind]
-    modes = (content if step is None else step).get(
-        "normalization_mapping" if step is None else "norm_map", {}
-    )
+    modes = content.get("normalization_mapping") if step is None else step.get("norm_map")
     modes = modes if isinstance(modes, dict) else {}
     _require(path, "normalization of VISUAL", modes.get("VISUAL", "IDENTITY"), "IDENTITY")
     mode = modes.get(kind, "IDENTITY")
@@ -292,8 +293,8 @@ def _scaled(
     if step is None:
         return _buffered(path.parent, mode, kind)
     _require(path, "eps", step.get("eps", _EPSILON), _EPSILON)
-    only = step.get("normalize_observation_keys")
-    if kind == "STATE" and only is not None and key not in only:
+    normalized_keys = step.get("normalize_observation_keys")
+    if kind == "STATE" and normalized_keys is not None and key not in normalized_keys:
         mode = "IDENTITY"
     if step[_STATE_FILE] is None:
         return Scaled(mode, None, f"{key}.")
@@ -322,7 +323,7 @@ def _buffered(folder: Path, mode: str, kind: str) -> Scaled:
     if not weights.is_file() or not any(name.startswith(prefix) for name in read_headers(weights)):
         file = {"STATE": BEFORE, "ACTION": AFTER}[kind]
         raise CheckpointError(
-            f"{folder} has no {file}, in which LeRobot keeps the statistics",
+            f"{folder} has no {file}, in which LeRobot stores the statistics",
             hint=f"copy or download {file} and the files that it names",
         )
     return Scaled(mode, weights, prefix)
@@ -335,10 +336,10 @@ def _cameras(path: Path, content: Mapping[str, Any]) -> int | None:
     """
     features = content.get("input_features") or {}
     with damaged_on(path):
-        names = [name for name, one in features.items() if one["type"] == "VISUAL"]
+        names = [name for name, feature in features.items() if feature["type"] == "VISUAL"]
     cameras = [name for name in names if _EMPTY not in name]
-    base = all(name.endswith(SLOTS) for name in cameras)
-    return None if base else len(cameras)
+    is_base_model = all(name.endswith(SLOTS) for name in cameras)
+    return None if is_base_model else len(cameras)
 
 
 def _delta_mask(
@@ -348,12 +349,12 @@ def _delta_mask(
 
     LeRobot excludes an entry if its name contains one of the words in `exclude_joints`.
     """
-    named = {
+    policy_settings = {
         "enabled": content.get("use_relative_actions", False),
         "exclude_joints": content.get("relative_exclude_joints", []),
         "action_names": content.get("action_feature_names"),
     }
-    step = steps.get(_RELATIVE, named)
+    step = steps.get(_RELATIVE, policy_settings)
     if not step.get("enabled"):
         return ()
     with damaged_on(path):
@@ -364,13 +365,13 @@ def _delta_mask(
     return tuple(relative) + (True,) * (entries - len(relative))
 
 
-def _require(path: Path, name: str, value: Any, only: Any) -> None:
-    if value != only:
-        raise _unsupported(path, name, value, only)
+def _require(path: Path, name: str, value: Any, expected: Any) -> None:
+    if value != expected:
+        raise _unsupported(path, name, value, expected)
 
 
 def _unsupported(path: Path, name: str, value: Any, choices: Any) -> CheckpointError:
     return CheckpointError(
-        f"{path}: this model can't do {name} {value!r}, only {choices}",
+        f"{path}: this model does not support {name} {value!r}, only {choices}",
         hint=_RENAME if name.startswith("rename_map") else _CHOOSE,
     )

@@ -44,11 +44,12 @@ def write_lerobot(folder: Path, target: Path) -> None:
     content = read_mapping(path)
     with damaged_on(path):
         size = NetworkSize(**content["size"])
-        trained, model = content["trained_with"], content["model"]
+        trained = content["trained_with"]
+        model = content["model"]
     _check(size, trained)
     facts = read_env_facts(folder)
     if facts is None:
-        raise CheckpointError(f"{folder} does not say which env its policy is for")
+        raise CheckpointError(f"{folder} does not record which env its policy is for")
     cameras = list(facts.cameras)[: trained["num_images_in_input"]]
     config = _config(size, model, facts, cameras)
     published = read_published(folder)
@@ -69,8 +70,8 @@ def write_lerobot(folder: Path, target: Path) -> None:
     }
     config |= _relative(published.delta_mask or (), total_size(facts.actions))
     stats = {
-        "observation.state": _theirs(normalizer.state, formulas["state"]),
-        "action": _theirs(normalizer.actions, formulas["actions"]),
+        "observation.state": _lerobot_stats(normalizer.state, formulas["state"]),
+        "action": _lerobot_stats(normalizer.actions, formulas["actions"]),
     }
     shutil.copyfile(folder / NETWORK_FILE, target / NETWORK_FILE)
     tokenizer = find_tokenizer(folder)
@@ -147,7 +148,10 @@ def _relative(mask: tuple[bool, ...], entries: int) -> dict[str, Any]:
     if not any(mask):
         return {}
     whole = mask + (False,) * (entries - len(mask))
-    names = [f"{'relative' if one else 'fixed'}_{entry}" for entry, one in enumerate(whole)]
+    names = [
+        f"{'relative' if is_relative else 'fixed'}_{entry}"
+        for entry, is_relative in enumerate(whole)
+    ]
     return {
         "use_relative_actions": True,
         "relative_exclude_joints": ["fixed"],
@@ -159,7 +163,7 @@ def _mode(formula: Formula) -> str:
     return "QUANTILES" if formula.quantile else "MEAN_STD"
 
 
-def _theirs(stats: Stats, formula: Formula) -> dict[str, np.ndarray]:
+def _lerobot_stats(stats: Stats, formula: Formula) -> dict[str, np.ndarray]:
     """Return float32 statistics with which LeRobot's formula gives the same results as ours."""
     if not formula.lerobot:
         upper = formula.fields[1]  # std, or the upper bound
@@ -212,7 +216,7 @@ def _steps(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 def _write_processor(
     path: Path, steps: Mapping[str, Any], stats: Mapping[str, Mapping[str, np.ndarray]]
 ) -> None:
-    """Write a processor file, and the statistics of its normalisation step beside it."""
+    """Write a processor file, and the statistics of its normalisation step next to it."""
     from safetensors.numpy import save_file
 
     entries = []

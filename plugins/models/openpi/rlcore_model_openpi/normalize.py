@@ -26,14 +26,15 @@ from rlcore.contracts.errors import CheckpointError
 from rlcore.files.reading import read_json
 
 FILE_NAME = "norm_stats.json"
-OPENPI, LEROBOT = 1e-6, 1e-8
+OPENPI = 1e-6
+LEROBOT = 1e-8
 """The constants with which openpi and LeRobot avoid a division by zero."""
 PADDED = 1e-6
 """The largest scale of an entry that was constant: openpi's histograms make 1e-10 out of 0."""
 # Fitted scales are at least this (env units): in few demonstrations an entry may hardly move, and
 # dividing by almost zero would blow up its first move.
 MIN_STD = 1e-2
-_ANEW = "copy the file again, or compute the statistics anew"
+_COPY_OR_COMPUTE = "copy the file again, or compute the statistics again"
 FIELDS = ("mean", "std", "q01", "q99")
 
 
@@ -55,7 +56,8 @@ class Formula:
         return ("q01", "q99") if self.quantile else ("mean", "std")
 
 
-Z_SCORE, QUANTILE = Formula(quantile=False), Formula(quantile=True)
+Z_SCORE = Formula(quantile=False)
+QUANTILE = Formula(quantile=True)
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,8 @@ class Stats:
         """
         values = values.astype(np.float64)
         low, high = np.quantile(values, [0.01, 0.99], axis=0)
-        middle, half = (low + high) / 2, np.maximum((high - low) / 2, MIN_STD)
+        middle = (low + high) / 2
+        half = np.maximum((high - low) / 2, MIN_STD)
         std = np.maximum(values.std(axis=0), MIN_STD)
         return cls(values.mean(axis=0), std, middle - half, middle + half)
 
@@ -135,7 +138,7 @@ class Normalizer:
 
 
 def _normalize(values: np.ndarray, stats: Stats, formula: Formula) -> np.ndarray:
-    first, second = (each[: values.shape[-1]] for each in stats.pair(formula))
+    first, second = (statistic[: values.shape[-1]] for statistic in stats.pair(formula))
     if formula.quantile:
         result = (values - first) / _span(first, second, formula) * 2.0 - 1.0
     else:
@@ -147,10 +150,11 @@ def _unnormalize(values: np.ndarray, stats: Stats, formula: Formula) -> np.ndarr
     size = values.shape[-1]
     first, second = stats.pair(formula)
     if formula.quantile:
-        known = min(size, stats.size)
-        first, second = first[:known], second[:known]
-        inner = (values[..., :known] + 1.0) / 2.0 * _span(first, second, formula) + first
-        result = np.concatenate([inner, values[..., known:]], axis=-1)
+        scaled = min(size, stats.size)
+        low = first[:scaled]
+        high = second[:scaled]
+        inner = (values[..., :scaled] + 1.0) / 2.0 * _span(low, high, formula) + low
+        result = np.concatenate([inner, values[..., scaled:]], axis=-1)
     else:
         extra = max(size - stats.size, 0)
         mean = np.pad(first, (0, extra))[:size]
@@ -200,11 +204,11 @@ def read_stats(
         content = read_json(path)
     except (OSError, ValueError) as error:
         raise CheckpointError(
-            f"cannot read normalisation statistics {path}: {error}", hint=_ANEW
+            f"cannot read normalisation statistics {path}: {error}", hint=_COPY_OR_COMPUTE
         ) from error
     stats = content.get("norm_stats") if isinstance(content, dict) else None
     if not isinstance(stats, dict):
-        raise CheckpointError(f"{path} holds no 'norm_stats' mapping", hint=_ANEW)
+        raise CheckpointError(f"{path} holds no 'norm_stats' mapping", hint=_COPY_OR_COMPUTE)
     return Normalizer(
         state=_unread(path, "state", stats, state)
         if state_dim is None
@@ -222,19 +226,19 @@ def find_stats(folder: Path, asset_id: str, *, strict: bool) -> Path:
     anywhere below the folder is taken too.
 
     Raises:
-        CheckpointError: there is none (the message lists the assets that exist), or both places
+        CheckpointError: the file is missing (the message lists existing assets), or both places
             hold files with different contents.
     """
     places = (folder / "assets" / asset_id / FILE_NAME, folder / asset_id / FILE_NAME)
     if candidates := [path for path in places if path.is_file()]:
         require_one(candidates)
         return candidates[0]
-    found = sorted(folder.rglob(FILE_NAME))
-    if len(found) == 1 and not strict:
-        return found[0]
-    there = ", ".join(str(path.parent.relative_to(folder)) for path in found) or "none"
+    existing = sorted(folder.rglob(FILE_NAME))
+    if len(existing) == 1 and not strict:
+        return existing[0]
+    assets = ", ".join(str(path.parent.relative_to(folder)) for path in existing) or "none"
     raise CheckpointError(
-        f"{folder} has no normalisation statistics for asset {asset_id!r} (it has: {there})",
+        f"{folder} has no normalisation statistics for asset {asset_id!r} (it has: {assets})",
         hint=f"put {FILE_NAME} at {folder / 'assets' / asset_id}, "
         "or set actor.model.openpi.asset_id to a folder that exists",
     )
@@ -247,10 +251,10 @@ def require_one(paths: Sequence[Path]) -> None:
         CheckpointError: two files differ.
     """
     first, *others = paths
-    for other in others:
-        if not filecmp.cmp(first, other, shallow=False):
+    for path in others:
+        if not filecmp.cmp(first, path, shallow=False):
             raise CheckpointError(
-                f"{first} and {other} have unlike contents",
+                f"{first} and {path} have different contents",
                 hint="move away the one that the model was not trained with",
             )
 
@@ -268,7 +272,7 @@ def _parse(
 ) -> Stats:
     entry = stats.get(name)
     if not isinstance(entry, dict):
-        raise CheckpointError(f"{path} lacks statistics of {name!r}", hint=_ANEW)
+        raise CheckpointError(f"{path} lacks statistics of {name!r}", hint=_COPY_OR_COMPUTE)
     arrays = {field: _array(path, f"{name}.{field}", entry.get(field)) for field in FIELDS}
     present = {field: array for field, array in arrays.items() if array is not None}
     return checked_stats(path, name, present, formula, entries)
@@ -298,10 +302,12 @@ def checked_stats(
     missing = [field for field in formula.fields if field not in fields]
     if missing:
         lacking = ", ".join(f"{name}.{field}" for field in missing)
-        raise CheckpointError(f"{path} lacks {lacking}", hint=_ANEW)
+        raise CheckpointError(f"{path} lacks {lacking}", hint=_COPY_OR_COMPUTE)
     lengths = {field: len(array) for field, array in fields.items()}
     if len(set(lengths.values())) > 1:
-        raise CheckpointError(f"{path}: lengths of {name!r} differ: {lengths}", hint=_ANEW)
+        raise CheckpointError(
+            f"{path}: lengths of {name!r} differ: {lengths}", hint=_COPY_OR_COMPUTE
+        )
     stats = Stats(**fields)
     if entries is None:
         return stats
@@ -312,17 +318,17 @@ def checked_stats(
             f"{path}: {name!r} has {stats.size} entries, the env has {entries}",
             hint="the checkpoint was made for another robot; choose another model_path",
         )
-    low, words = (
-        (first, f"{name}.q99 must be at least {name}.q01")
-        if formula.quantile
-        else (np.zeros(stats.size), f"{name}.std must be at least 0")
-    )
+    lower = np.zeros(stats.size)
+    rule = f"{name}.std must be at least 0"
+    if formula.quantile:
+        lower = first
+        rule = f"{name}.q99 must be at least {name}.q01"
     for entry in range(entries):
-        if second[entry] < low[entry]:
+        if second[entry] < lower[entry]:
             raise CheckpointError(
-                f"{path}: {words} in each of the env's {entries} entries, got {second[entry]} in "
+                f"{path}: {rule} in each of the env's {entries} entries, got {second[entry]} in "
                 f"entry {entry}",
-                hint=_ANEW,
+                hint=_COPY_OR_COMPUTE,
             )
     return stats
 
@@ -333,7 +339,11 @@ def _array(path: Path, name: str, value: Any) -> np.ndarray | None:
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise CheckpointError(f"{path}: {name} must be a list of numbers", hint=_ANEW) from error
+        raise CheckpointError(
+            f"{path}: {name} must be a list of numbers", hint=_COPY_OR_COMPUTE
+        ) from error
     if array.ndim != 1 or not np.isfinite(array).all():
-        raise CheckpointError(f"{path}: {name} must be a list of finite numbers", hint=_ANEW)
+        raise CheckpointError(
+            f"{path}: {name} must be a list of finite numbers", hint=_COPY_OR_COMPUTE
+        )
     return array

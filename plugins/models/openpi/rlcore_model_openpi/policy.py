@@ -69,7 +69,7 @@ def make(config: OpenPIModelConfig, *, env_spec: EnvSpec) -> OpenPIPolicy:
 
 
 class OpenPIPolicy(nn.Module):
-    """See :class:`rlcore.contracts.protocols.NoisePolicy`.
+    """A π0 or π0.5 policy; see :class:`rlcore.contracts.protocols.NoisePolicy`.
 
     Args:
         config: settings; :meth:`save_pretrained` writes them too.
@@ -251,7 +251,8 @@ class OpenPIPolicy(nn.Module):
         images = pixels.to(torch.float32) / 255.0 * 2.0 - 1.0
         image_masks = torch.ones(images.shape[:2], dtype=torch.bool, device=device)
         if self._masked_images:
-            rows, missing = len(images), self._masked_images
+            rows = len(images)
+            missing = self._masked_images
             black = images.new_full((rows, missing, *images.shape[2:]), -1.0)
             images = torch.cat([images, black], dim=1)
             image_masks = torch.cat([image_masks, image_masks.new_zeros(rows, missing)], dim=1)
@@ -263,14 +264,19 @@ class OpenPIPolicy(nn.Module):
         )
         return prefix, inputs["state"].to(device), inputs["elapsed"].to(device)
 
-    def _noise(self, keys: RowKeys, given: np.ndarray | None, deterministic: bool) -> RolloutNoise:
+    def _noise(
+        self, keys: RowKeys, initial_noise: np.ndarray | None, deterministic: bool
+    ) -> RolloutNoise:
         """Draw all randomness of a decision, in fixed shapes, even for steps whose std is 0.
 
         Each draw is named and keyed by row, so that a row's noise does not depend on its batch.
         """
-        size, flow = self.processor.resolved.size, self.actor.flow
+        size = self.processor.resolved.size
+        flow = self.actor.flow
         chunk = (size.action_horizon, size.action_dim)
-        initial = self._tensor(keys.normal("initial", chunk) if given is None else given)
+        if initial_noise is None:
+            initial_noise = keys.normal("initial", chunk)
+        initial = self._tensor(initial_noise)
         if deterministic:
             step = initial.new_zeros(len(keys), flow.num_steps, *chunk)
             index = torch.zeros(len(keys), dtype=torch.int64, device=self._device)

@@ -24,7 +24,7 @@ class Processor:
 
     Args:
         resolved: robot, sizes and number of cameras.
-        tokenizer: of the prompt.
+        tokenizer: tokenizer of the prompt.
         normalizer: statistics; replaced by :meth:`fit`.
     """
 
@@ -43,8 +43,9 @@ class Processor:
         elapsed float32 `[B]`.
         """
         robot_state = self.resolved.data.to_model_state(observation["states"])
-        reads = self.resolved.uses_state
-        state = self.normalizer.normalize_state(robot_state) if reads else None
+        state = None
+        if self.resolved.uses_state:
+            state = self.normalizer.normalize_state(robot_state)
         tokens, token_mask = self.tokenizer(
             observation["task_descriptions"], state if self.resolved.discrete_state else None
         )
@@ -61,11 +62,13 @@ class Processor:
         """Convert the network's actions `[B, H, D]` to the env's, float32 `[B, H, A]`.
 
         Args:
-            robot_state: of :meth:`inputs`; relative actions are added to it.
+            robot_state: from :meth:`inputs`; relative actions are added to it.
         """
         values = self.normalizer.unnormalize_actions(actions)
-        env = self.resolved.data.to_env_actions(values, robot_state, self.resolved.action_dim)
-        return env.astype(np.float32)
+        env_actions = self.resolved.data.to_env_actions(
+            values, robot_state, self.resolved.action_dim
+        )
+        return env_actions.astype(np.float32)
 
     def to_model_actions(self, actions: np.ndarray, robot_state: np.ndarray) -> np.ndarray:
         """Convert the env's actions `[B, H, A]` to the network's targets, float32 `[B, H, D]`."""
@@ -78,8 +81,10 @@ class Processor:
         Actions are those of each step's whole horizon, in the network's form. Relative actions are
         thus measured at every distance from the state they are relative to.
         """
-        data, horizon = self.resolved.data, self.resolved.size.action_horizon
-        states, actions = [], []
+        data = self.resolved.data
+        horizon = self.resolved.size.action_horizon
+        states = []
+        actions = []
         for demonstration in demonstrations:
             state = data.to_model_state(demonstration.states)
             chunks, mask = action_chunks(demonstration.actions, range(len(state)), horizon)

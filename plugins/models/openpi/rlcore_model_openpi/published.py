@@ -19,7 +19,7 @@ from rlcore_model_openpi.normalize import Formula
 
 CONFIG_FILE = "config.json"
 _COUNTS = ("action_horizon", "action_dim", "max_token_len", "image_size")
-_MOST = 2**14
+_LARGEST = 2**14
 _FLAGS = ("pi05", "discrete_state_input")
 _LORA = "_lora"
 
@@ -58,13 +58,13 @@ def read_published(folder: Path) -> Published:
     if not isinstance(content, dict):
         return Published()
     if isinstance(content.get("size"), dict):
-        published = _ours(path, content)
+        published = _rlcore_settings(path, content)
     elif isinstance(content.get("type"), str):
         policy = read_policy(path, content)
         formulas = {"state": policy.state.formula, "actions": policy.actions.formula}
         published = Published(policy.trained, {}, policy.delta_mask, formulas, policy)
     else:
-        published = Published(_openpis(path, content))
+        published = Published(_converter_settings(path, content))
     _check_values(path, published.trained)
     return published
 
@@ -75,11 +75,11 @@ def conventions(delta_mask: tuple[bool, ...], formulas: Mapping[str, Formula]) -
     return {"delta_mask": list(delta_mask), "scaled": scaled}
 
 
-def _ours(path: Path, content: Mapping[str, Any]) -> Published:
+def _rlcore_settings(path: Path, content: Mapping[str, Any]) -> Published:
     with damaged_on(path):
-        kept = content.get("conventions", {})
-        formulas = {name: Formula(**scaled) for name, scaled in kept.get("scaled", {}).items()}
-        mask = kept.get("delta_mask")
+        stored = content.get("conventions", {})
+        formulas = {name: Formula(**scaled) for name, scaled in stored.get("scaled", {}).items()}
+        mask = stored.get("delta_mask")
         return Published(
             content["size"] | content.get("trained_with", {}),
             content.get("heads_trained_with", {}),
@@ -88,7 +88,7 @@ def _ours(path: Path, content: Mapping[str, Any]) -> Published:
         )
 
 
-def _openpis(path: Path, content: Mapping[str, Any]) -> dict[str, Any]:
+def _converter_settings(path: Path, content: Mapping[str, Any]) -> dict[str, Any]:
     """Read the settings from a `config.json` of openpi's or RLinf's converters.
 
     Raises:
@@ -96,7 +96,7 @@ def _openpis(path: Path, content: Mapping[str, Any]) -> dict[str, Any]:
     """
     if content.get("pcd"):
         raise CheckpointError(
-            f"{path} is of a policy that reads point clouds (pcd), which this model can't",
+            f"{path} is of a policy that reads point clouds (pcd), which this model does not",
             hint="choose a checkpoint that was trained without them",
         )
     names = ("action_horizon", "action_dim", "max_token_len", *_FLAGS, *VARIANTS)
@@ -112,9 +112,9 @@ def _check_values(path: Path, trained: Mapping[str, Any]) -> None:
     """
     for name in _COUNTS:
         value = trained.get(name, 1)
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST:
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _LARGEST:
             raise damaged_error(
-                path, f"{name} must be a whole number in 1..{_MOST}, it is {value!r}"
+                path, f"{name} must be a whole number in 1..{_LARGEST}, it is {value!r}"
             )
     for name in _FLAGS:
         if not isinstance(trained.get(name, False), bool):

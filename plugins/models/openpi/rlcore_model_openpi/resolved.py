@@ -41,7 +41,7 @@ class Resolved:
         critic_hidden: widths of the critic's hidden layers.
         values: V, values per decision; 0 without a critic.
         published: the settings that the checkpoint's files state; empty without a checkpoint.
-        state_formula, action_formula: how states and actions are normalised.
+        state_formula, action_formula: formulas that normalise states and actions.
     """
 
     data: DataConfig
@@ -57,7 +57,7 @@ class Resolved:
 
     @property
     def uses_state(self) -> bool:
-        """Whether the policy reads the state: π0 always does, π0.5 only in its prompt."""
+        """Return whether the policy reads the state: π0 always, π0.5 only in its prompt."""
         return self.discrete_state or not self.size.pi05
 
 
@@ -75,15 +75,18 @@ def resolve(config: OpenPIModelConfig, env_spec: EnvSpec) -> Resolved:
         published = read_published(Path(config.model_path))
     data = _robot(config, data_config(openpi.config_name), published)
     trained = published.trained
-    discrete = openpi.discrete_state_input
-    discrete = _given(discrete, trained.get("discrete_state_input"), data.discrete_state_input)
+    discrete = _first_set(
+        openpi.discrete_state_input,
+        trained.get("discrete_state_input"),
+        data.discrete_state_input,
+    )
     formula = QUANTILE if data.pi05 else Z_SCORE
     return Resolved(
         data=data,
         size=_size(config, data, published, discrete_state=discrete),
-        num_images=_given(openpi.num_images_in_input, config.num_images_in_input),
+        num_images=_first_set(openpi.num_images_in_input, config.num_images_in_input),
         discrete_state=discrete,
-        action_dim=_given(config.action_dim, env_spec.action_dim),
+        action_dim=_first_set(config.action_dim, env_spec.action_dim),
         critic_hidden=tuple(openpi.critic_hidden or data.critic_hidden),
         values=_values(config),
         published=published,
@@ -108,10 +111,11 @@ def _robot(config: OpenPIModelConfig, data: DataConfig, published: Published) ->
         )
     lerobot = published.lerobot
     if lerobot is not None and lerobot.adapted != data.adapts:
-        does, wants = ("converts", "doesn't") if data.adapts else ("doesn't convert", "does")
+        ours = "converts" if data.adapts else "doesn't convert"
+        theirs = "doesn't" if data.adapts else "does"
         raise CheckpointError(
-            f"config_name {data.name!r} {does} ALOHA's joints to those of π0's robot; the LeRobot "
-            f"policy in {config.model_path} {wants}",
+            f"config_name {data.name!r} {ours} ALOHA's joints to those of π0's robot; the LeRobot "
+            f"policy in {config.model_path} {theirs}",
             hint=f"choose another {KEY}.config_name or another actor.model.model_path",
         )
     return data if published.delta_mask is None else replace(data, delta_mask=published.delta_mask)
@@ -127,7 +131,7 @@ def trained_with(resolved: Resolved) -> dict[str, Setting]:
 
 
 def heads_trained_with(config: OpenPIModelConfig) -> dict[str, dict[str, Setting]]:
-    """Return, for each head of the policy, the settings that say what it reads and outputs."""
+    """Return, for each head of the policy, the settings of its inputs and outputs."""
     openpi = config.openpi
     heads: dict[str, dict[str, Setting]] = {}
     if config.add_value_head:
@@ -176,20 +180,21 @@ def _size(
             f"{KEY}.size is {name!r}, but config_name {data.name!r} is for {generation!r}",
             hint=f"set {KEY}.size={generation}, or another config_name",
         )
-    size, trained = SIZES[name], published.trained
+    size = SIZES[name]
+    trained = published.trained
     length = _STATE_PROMPT if discrete_state else size.max_token_len
     return replace(
         size,
         pi05=data.pi05,
         action_dim=trained.get("action_dim", size.action_dim),
-        action_horizon=_given(
+        action_horizon=_first_set(
             openpi.action_horizon, trained.get("action_horizon"), data.action_horizon
         ),
-        max_token_len=_given(openpi.max_token_len, trained.get("max_token_len"), length),
+        max_token_len=_first_set(openpi.max_token_len, trained.get("max_token_len"), length),
     )
 
 
-def _given(*values: T | None) -> T:
+def _first_set(*values: T | None) -> T:
     """Return the first value that is not None; callers pass a default last."""
     return next(value for value in values if value is not None)
 

@@ -16,7 +16,7 @@ EXPLORES_BY_LEVEL = When("noise_method", ("flow_sde", "flow_cps"))
 
 @dataclass
 class OpenPIConfig:
-    """Which network, which robot, how it explores, and what its critic reads."""
+    """Keys for the network, the robot, the exploration and the critic's input."""
 
     config_name: str = key("robot and generation: pi0_metaworld, pi05_libero, ...", "pi0_metaworld")
     size: str | None = key(
@@ -43,7 +43,7 @@ class OpenPIConfig:
     )
     num_steps: int = key("K: denoising steps per decision", 10, minimum=1, magnitude_limit=10_000)
     noise_method: str = key(
-        "how training rollouts explore; flow_ode: not at all",
+        "exploration in training rollouts; flow_ode: none",
         "flow_sde",
         choices=("flow_sde", "flow_noise", "flow_cps", "flow_ode"),
     )

@@ -80,46 +80,102 @@ class NetworkSize:
 
 
 _TINY = NetworkSize(
-    vision="conv", vision_width=64, vision_depth=3, vision_heads=0, vision_mlp=0,
-    image_size=64, patch_size=8,
-    depth=2, heads=4, kv_heads=4, head_dim=16,
-    vlm_width=64, vlm_mlp=128, vocab=512, expert_width=64, expert_mlp=128,
-    action_dim=8, action_horizon=10, max_token_len=24,
-)  # fmt: skip
+    vision="conv",
+    vision_width=64,
+    vision_depth=3,
+    vision_heads=0,
+    vision_mlp=0,
+    image_size=64,
+    patch_size=8,
+    depth=2,
+    heads=4,
+    kv_heads=4,
+    head_dim=16,
+    vlm_width=64,
+    vlm_mlp=128,
+    vocab=512,
+    expert_width=64,
+    expert_mlp=128,
+    action_dim=8,
+    action_horizon=10,
+    max_token_len=24,
+)
 # PaliGemma 2B with a 300 M expert.
 _PI0 = NetworkSize(
-    vision="siglip", vision_width=1152, vision_depth=27, vision_heads=16, vision_mlp=4304,
-    image_size=224, patch_size=14,
-    depth=18, heads=8, kv_heads=1, head_dim=256,
-    vlm_width=2048, vlm_mlp=16384, vocab=257152, expert_width=1024, expert_mlp=4096,
-    action_dim=32, action_horizon=50, max_token_len=48,
-)  # fmt: skip
+    vision="siglip",
+    vision_width=1152,
+    vision_depth=27,
+    vision_heads=16,
+    vision_mlp=4304,
+    image_size=224,
+    patch_size=14,
+    depth=18,
+    heads=8,
+    kv_heads=1,
+    head_dim=256,
+    vlm_width=2048,
+    vlm_mlp=16384,
+    vocab=257152,
+    expert_width=1024,
+    expert_mlp=4096,
+    action_dim=32,
+    action_horizon=50,
+    max_token_len=48,
+)
 
 SIZES: dict[str, NetworkSize] = {
-    # 0.25 M: learns from a few demonstrations on two CPU cores.
+    # 0.25 M parameters: learns from a few demonstrations on two CPU cores.
     "tiny": _TINY,
-    # The same for two arms: 14 entries, as π0 for ALOHA has.
+    # The same for two arms, with 14 entries like π0 for ALOHA.
     "tiny_two_arms": replace(_TINY, action_dim=14, action_horizon=16, max_token_len=32),
     # 0.26 M: the published layout as small as possible, to compare with reference numbers.
     "tiny_siglip": NetworkSize(
-        vision="siglip", vision_width=32, vision_depth=2, vision_heads=4, vision_mlp=64,
-        image_size=224, patch_size=14,
-        depth=3, heads=8, kv_heads=1, head_dim=16,
-        vlm_width=64, vlm_mlp=128, vocab=512, expert_width=32, expert_mlp=64,
-        action_dim=32, action_horizon=10, max_token_len=48,
+        vision="siglip",
+        vision_width=32,
+        vision_depth=2,
+        vision_heads=4,
+        vision_mlp=64,
+        image_size=224,
+        patch_size=14,
+        depth=3,
+        heads=8,
+        kv_heads=1,
+        head_dim=16,
+        vlm_width=64,
+        vlm_mlp=128,
+        vocab=512,
+        expert_width=32,
+        expert_mlp=64,
+        action_dim=32,
+        action_horizon=10,
+        max_token_len=48,
     ),
     # 14 M: the published layout in miniature, for one small GPU.
     "small": NetworkSize(
-        vision="siglip", vision_width=192, vision_depth=4, vision_heads=4, vision_mlp=768,
-        image_size=112, patch_size=14,
-        depth=6, heads=8, kv_heads=1, head_dim=32,
-        vlm_width=256, vlm_mlp=1024, vocab=1024, expert_width=256, expert_mlp=1024,
-        action_dim=32, action_horizon=10, max_token_len=64,
+        vision="siglip",
+        vision_width=192,
+        vision_depth=4,
+        vision_heads=4,
+        vision_mlp=768,
+        image_size=112,
+        patch_size=14,
+        depth=6,
+        heads=8,
+        kv_heads=1,
+        head_dim=32,
+        vlm_width=256,
+        vlm_mlp=1024,
+        vocab=1024,
+        expert_width=256,
+        expert_mlp=1024,
+        action_dim=32,
+        action_horizon=10,
+        max_token_len=64,
     ),
     # As published.
     "pi0": _PI0,
     "pi05": replace(_PI0, max_token_len=200, pi05=True),
-}  # fmt: skip
+}
 
 
 def conv_channels(size: NetworkSize) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""The facts of a policy and its checkpoint under the settings of `actor.model`. No torch."""
+"""Check settings and checkpoint of a policy, and return the facts of the policy. No torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlcore_model_openpi.contradictions import check_settings
 from rlcore_model_openpi.data_configs import STATES
 from rlcore_model_openpi.files import (
     asset_of,
-    check_beside,
+    check_copied_files,
     check_folder,
     check_heads,
     check_written,
@@ -37,13 +37,13 @@ from rlcore_model_openpi.resolved import (
 from rlcore_model_openpi.settings import OpenPIModelConfig
 
 BLOCKS = r"(.*\.layers\.\d+)\."
-"""What the names of a transformer layer's parameters begin with."""
+"""Regular expression of the prefix of a transformer layer's parameters."""
 _VLM = "actor.network.paligemma_with_expert.paligemma.model.language_model."
-_NOISE_HIDDEN = (128, 64)  # those of heads.NoiseHead, which needs torch to be read
+_NOISE_HIDDEN = (128, 64)  # as heads.NOISE_HIDDEN, whose module imports torch
 
 
 def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
-    """Facts of the policy under these settings, after all checks.
+    """Return the facts of the policy under these settings, after all checks.
 
     Raises:
         ConfigError: a value out of its range, or settings that contradict each other or the env.
@@ -60,7 +60,7 @@ def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
         folder = Path(config.model_path)
         check_written(folder, resolved)
         check_heads(folder, resolved, heads_trained_with(config))
-        check_beside(folder)
+        check_copied_files(folder)
         _, tokenizer, _ = run_checks(
             partial(check_folder, folder, resolved.size, _head_shapes(config, resolved)),
             partial(load_tokenizer, folder, resolved.size),
@@ -83,20 +83,20 @@ def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
         parameters=total,
         trainable_parameters=trainable,
         gathered_parameters=gathered_parameters(network_shapes(resolved.size), BLOCKS),
-        cache_size=_cached(config, resolved),
+        cache_size=_cache_size(config, resolved),
         activations=activations(config, resolved),
-        sample_bytes=_stored(config, resolved),
+        sample_bytes=_decision_bytes(config, resolved),
         library_bytes=LIBRARIES if resolved.size.vision == "siglip" else 0,
         has_checkpointing=True,
         has_blocks=True,
         starts_from_noise=True,
         noise_shape=(resolved.size.action_horizon, resolved.size.action_dim),
-        unused_parameters=_unread(config, resolved),
+        unused_parameters=_unused_parameters(config, resolved),
     )
 
 
 def _learned_states(config: OpenPIModelConfig, resolved: Resolved) -> tuple[StateChannel, ...]:
-    """The state of the data set whose statistics the checkpoint has, if it is one that we know."""
+    """Return the state channels of the checkpoint's data set; empty if that is unknown."""
     path = None if config.model_path is None else Path(config.model_path)
     if path is None or not resolved.uses_state or resolved.published.lerobot is not None:
         return ()
@@ -104,18 +104,22 @@ def _learned_states(config: OpenPIModelConfig, resolved: Resolved) -> tuple[Stat
 
 
 def _parameters(config: OpenPIModelConfig, resolved: Resolved) -> tuple[int, int]:
-    """All parameters, and those that RL trains."""
-    size, network = resolved.size, network_shapes(resolved.size)
+    """Return the number of all parameters, and of those that RL trains."""
+    size = resolved.size
+    network = network_shapes(size)
     frozen_vlm = config.openpi.train_expert_only or config.is_lora
-    beside = sum(map(count, _head_shapes(config, resolved).values()))
-    beside += adapter_count(size, config.lora_rank) if config.is_lora else 0
+    added = sum(map(count, _head_shapes(config, resolved).values()))
+    added += adapter_count(size, config.lora_rank) if config.is_lora else 0
     trained = expert_shapes(size) if frozen_vlm else network
-    return count(network) + beside, count(trained) + beside
+    return count(network) + added, count(trained) + added
 
 
-def _unread(config: OpenPIModelConfig, resolved: Resolved) -> tuple[str, ...]:
-    """The action expert reads keys and values of the VLM's last layer; what follows them there is
-    read by a critic behind the VLM alone."""
+def _unused_parameters(config: OpenPIModelConfig, resolved: Resolved) -> tuple[str, ...]:
+    """Return name prefixes of parameters that no output depends on.
+
+    The action expert reads keys and values of the VLM's last layer. The rest of that layer only
+    matters to a critic on the VLM's output.
+    """
     if config.add_value_head and config.openpi.value_after_vlm:
         return ()
     last = f"{_VLM}layers.{resolved.size.depth - 1}."
@@ -123,9 +127,12 @@ def _unread(config: OpenPIModelConfig, resolved: Resolved) -> tuple[str, ...]:
     return (*(last + name for name in after), _VLM + "norm")
 
 
-def _cached(config: OpenPIModelConfig, resolved: Resolved) -> int:
-    """Numbers per row that the VLM computes once for all denoising steps: keys and values of
-    cameras and prompt, including padding; also its output if the critic reads it."""
+def _cache_size(config: OpenPIModelConfig, resolved: Resolved) -> int:
+    """Return how many numbers per row the VLM computes once for all denoising steps.
+
+    They are keys and values of cameras and prompt, including padding, and the VLM's output if the
+    critic reads it.
+    """
     size = resolved.size
     images = resolved.num_images + masked_images(config, resolved)
     tokens = images * size.image_tokens + size.max_token_len
@@ -133,8 +140,8 @@ def _cached(config: OpenPIModelConfig, resolved: Resolved) -> int:
     return tokens * (2 * size.depth * size.kv_heads * size.head_dim + output)
 
 
-def _stored(config: OpenPIModelConfig, resolved: Resolved) -> int:
-    """Bytes of a stored decision, most of it images as they are prepared, and the chain."""
+def _decision_bytes(config: OpenPIModelConfig, resolved: Resolved) -> int:
+    """Return the bytes of a stored decision, most of which are prepared images and the chain."""
     size = resolved.size
     images = resolved.num_images * 3 * size.image_size**2
     chain = (config.openpi.num_steps + 1) * size.action_horizon * size.action_dim
@@ -144,8 +151,9 @@ def _stored(config: OpenPIModelConfig, resolved: Resolved) -> int:
 def _head_shapes(
     config: OpenPIModelConfig, resolved: Resolved
 ) -> dict[str, dict[str, tuple[int, ...]]]:
-    """Shapes of the parameters of critic and noise head, if there are any."""
-    size, openpi = resolved.size, config.openpi
+    """Return the shapes of the parameters of critic and noise head, if the policy has them."""
+    size = resolved.size
+    openpi = config.openpi
     widths: dict[str, list[int]] = {}
     if config.add_value_head:
         width = size.vlm_width if openpi.value_after_vlm else size.expert_width
@@ -153,4 +161,4 @@ def _head_shapes(
         widths[VALUE_HEAD] = [inputs, *resolved.critic_hidden, resolved.values]
     if openpi.noise_method == "flow_noise":
         widths[NOISE_HEAD] = [size.expert_width, *_NOISE_HIDDEN, size.action_dim]
-    return {head: head_shapes(head, each) for head, each in widths.items()}
+    return {head: head_shapes(head, head_widths) for head, head_widths in widths.items()}

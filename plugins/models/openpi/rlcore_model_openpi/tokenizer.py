@@ -98,7 +98,9 @@ class PromptTokenizer:
             Token ids int32 `[B, L]`, 0 where padded, and mask bool `[B, L]`, false where padded.
         """
         numbers: Iterable[np.ndarray | None] = [None] * len(sentences) if states is None else states
-        rows = [self._row(*pair) for pair in zip(sentences, numbers, strict=True)]
+        rows = [
+            self._row(sentence, state) for sentence, state in zip(sentences, numbers, strict=True)
+        ]
         tokens = np.full((len(rows), self.max_length), _PAD, dtype=np.int32)
         mask = np.zeros((len(rows), self.max_length), dtype=bool)
         for row, ids in enumerate(rows):
@@ -153,8 +155,10 @@ class PromptTokenizer:
         if longest is not None and len(rows[longest]) > self.max_length:
             _log.warning(
                 "the prompt of %r has %d tokens and is cut to %d",
-                sentences[longest], len(rows[longest]), self.max_length,
-            )  # fmt: skip
+                sentences[longest],
+                len(rows[longest]),
+                self.max_length,
+            )
 
 
 def load_tokenizer(folder: Path, size: NetworkSize) -> PromptTokenizer:

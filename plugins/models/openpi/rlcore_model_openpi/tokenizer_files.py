@@ -20,22 +20,22 @@ def find_tokenizer(folder: Path) -> Path:
     """Return the tokenizer file of a checkpoint.
 
     Raises:
-        CheckpointError: there is none, or the folder holds several with different contents.
+        CheckpointError: it is missing, or the folder holds several with different contents.
     """
-    found = tokenizers(folder)
-    if found:
-        require_one(found)
-        return found[0]
+    paths = tokenizers(folder)
+    if paths:
+        require_one(paths)
+        return paths[0]
     raise CheckpointError(
         f"{folder} has no tokenizer ({' or '.join(TOKENIZER_FILES)}): openpi, RLinf and LeRobot "
-        f"fetch PaliGemma's from elsewhere, and it is neither in {_openpis_cache()} nor in Hugging "
+        f"fetch PaliGemma's from elsewhere, and it is neither in {_openpi_cache()} nor in Hugging "
         f"Face's cache ({' or '.join(TOKENIZER_MODELS)})",
         hint=f"curl -L -o {folder / TOKENIZER_FILES[0]} {TOKENIZER_PAGE}",
     )
 
 
 def tokenizers(folder: Path) -> list[Path]:
-    """Return the tokenizer files in a checkpoint folder; if there are none, a cached one.
+    """Return the tokenizer files in a checkpoint folder, or else a cached one.
 
     Returns:
         All files in the folder and its `assets` and `tokenizer` folders; else at most one file,
@@ -44,7 +44,7 @@ def tokenizers(folder: Path) -> list[Path]:
     own = _tokenizers_in((folder, folder / "assets", folder / "tokenizer"))
     if own:
         return own
-    fetched = _tokenizers_in((_openpis_cache() / "big_vision", _openpis_cache()))
+    fetched = _tokenizers_in((_openpi_cache() / "big_vision", _openpi_cache()))
     for name in TOKENIZER_MODELS:
         snapshot = None if fetched else hub.cached(name)
         fetched = fetched if snapshot is None else _tokenizers_in((snapshot,))
@@ -56,6 +56,6 @@ def _tokenizers_in(places: Iterable[Path]) -> list[Path]:
     return [path for path in paths if path.is_file()]
 
 
-def _openpis_cache() -> Path:
+def _openpi_cache() -> Path:
     """Return openpi's download folder, into which RLinf's installer puts the tokenizer too."""
     return Path(os.environ.get("OPENPI_DATA_HOME") or "~/.cache/openpi").expanduser()

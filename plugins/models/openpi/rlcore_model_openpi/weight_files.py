@@ -18,7 +18,8 @@ from rlcore_model_openpi.layout import head_keys, network_keys, network_shapes
 from rlcore_model_openpi.resolved import KEY
 from rlcore_model_openpi.sizes import SIZES
 
-NETWORK_FILE, HEADS_FILE = "model.safetensors", "rl_heads.safetensors"
+NETWORK_FILE = "model.safetensors"
+HEADS_FILE = "rl_heads.safetensors"
 
 _CHOOSE = "set actor.model.model_path to a folder with weights of openpi, RLinf or LeRobot"
 _MERGE = (
@@ -45,7 +46,7 @@ def find_weights(folder: Path) -> StoredWeights:
     if stored.adapters and (folder / ADAPTERS_CONFIG).exists():
         raise CheckpointError(
             f"{folder} holds {ADAPTERS_CONFIG}, which this model does not read: adapters among the "
-            "weights are merged with alpha = rank, as RLinf's trainer has it",
+            "weights are merged with alpha = rank, as in RLinf's trainer",
             hint=f"move {ADAPTERS_CONFIG} away if its lora_alpha is its r, else {_MERGE}",
         )
     return stored
@@ -81,13 +82,14 @@ def heads_of(folder: Path, stored: StoredWeights) -> tuple[Path, Mapping[str, Te
     Raises:
         CheckpointError: both files hold heads, or `rl_heads.safetensors` is damaged.
     """
-    path, beside = folder / HEADS_FILE, weights_file(folder) or folder
+    path = folder / HEADS_FILE
+    network_file = weights_file(folder) or folder
     if not path.exists():
-        return beside, stored.headers
+        return network_file, stored.headers
     if head_keys(stored.headers):
         raise CheckpointError(
-            f"{folder} has heads twice, in {path.name} and in {beside.name}",
-            hint=f"move {path.name} away to take those beside the network",
+            f"{folder} has heads twice, in {path.name} and in {network_file.name}",
+            hint=f"move {path.name} away to take those in the network's file",
         )
     return path, read_headers(path)
 
@@ -126,8 +128,8 @@ def _fit_hint(stored: Mapping[str, TensorHeader], shapes: Mapping[str, tuple[int
     if mark in shapes and mark not in stored and "action_time_mlp_in.weight" in stored:
         return f"these are the weights of a π0: set {KEY}.config_name to one of pi0_..."
     for name, size in SIZES.items():
-        alike = network_shapes(replace(size, pi05=mark in shapes))
-        if alike == {weight: header.shape for weight, header in stored.items()}:
+        shapes_of_size = network_shapes(replace(size, pi05=mark in shapes))
+        if shapes_of_size == {weight: header.shape for weight, header in stored.items()}:
             return f"set {KEY}.size={name}, which these weights have"
     return f"check {KEY}.config_name and size, which fix the network's shape"
 

@@ -282,12 +282,12 @@ def test_cameras(write, size, env_spec, other_env):
     [
         ({"type": "smolvla"}, "is of LeRobot's policy 'smolvla'"),
         ({"type": "pi0_fast"}, "is of LeRobot's policy 'pi0_fast'"),
-        ({"n_obs_steps": 2}, "can't do n_obs_steps 2, only 1"),
-        ({"max_period": 8.0}, r"can't do max_period 8.0, only 4.0"),
-        ({"use_visual_memory": True}, "can't do use_visual_memory True"),
-        ({"use_peft": True}, "can't do use_peft True"),
-        ({"rtc_config": {"enabled": True}}, "can't do rtc_config {'enabled': True}"),
-        ({"a_new_setting": 0.5}, "can't do a_new_setting 0.5, only None"),
+        ({"n_obs_steps": 2}, "n_obs_steps 2, only 1"),
+        ({"max_period": 8.0}, r"max_period 8.0, only 4.0"),
+        ({"use_visual_memory": True}, "use_visual_memory True"),
+        ({"use_peft": True}, "use_peft True"),
+        ({"rtc_config": {"enabled": True}}, "rtc_config {'enabled': True}"),
+        ({"a_new_setting": 0.5}, "a_new_setting 0.5, only None"),
         ({"image_resolution": [224, 320]}, r"image_resolution \[224, 320\], only \[224, 224\]"),
         ({"image_resolution": [448, 448]}, r"image_size 448 \(got 224\)"),
         ({"chunk_size": "6"}, "action_horizon must be a whole number"),
@@ -307,7 +307,7 @@ def test_another_width_of_the_state(write, size, env_spec):
     if size.pi05:  # which has no projection of it
         policy_spec(settings(folder, size), env_spec)
     else:
-        refuse(settings(folder, size), env_spec, "can't do max_state_dim 16, only 32")
+        refuse(settings(folder, size), env_spec, "max_state_dim 16, only 32")
 
 
 def test_the_other_generation(write, size, env_spec):
@@ -349,7 +349,7 @@ def test_steps_that_can_not_be_done(write, size, env_spec):
         ),
         ("device", {"float_dtype": "float16"}, "float_dtype of device_processor 'float16', only"),
         ("normalizer", {"clip": 5.0}, "clip of normalizer_processor 5.0, only an empty one"),
-        ("normalizer", {"eps": 1e-6}, "can't do eps 1e-06"),
+        ("normalizer", {"eps": 1e-6}, "eps 1e-06"),
     ],
 )
 def test_settings_of_steps_that_can_not_be_honoured(write, size, env_spec, step, setting, match):
@@ -371,7 +371,7 @@ def test_a_step_twice_and_one_half_of_relative_actions(write, size, env_spec):
     edit(path, lambda content: content["steps"][1]["config"].update(enabled=True))
     refuse(settings(folder, size), env_spec, "enabled of absolute_actions_processor True, only Fal")
     edit(path, lambda content: content["steps"].append(content["steps"][0]))
-    refuse(settings(folder, size), env_spec, "a step is there twice")
+    refuse(settings(folder, size), env_spec, "step twice")
 
 
 @pytest.mark.parametrize("name", ["google/paligemma-3b-mix-448", "/data/paligemma-3b-pt-224"])
@@ -400,7 +400,7 @@ def test_statistics_without_what_the_mode_scales_by(write, size, env_spec):
     folder = write(stats={"state": {}, "actions": {"min": np.zeros(4, np.float32)}})
     mode = "QUANTILES" if size.pi05 else "MEAN_STD"
     first = "q01" if size.pi05 else "mean"
-    refuse(settings(folder, size), env_spec, f"{AFTER} lacks action.{first}, which {mode}")
+    refuse(settings(folder, size), env_spec, f"{AFTER} lacks action.{first}, by which {mode}")
 
 
 def test_another_robot(write, size, other_env):

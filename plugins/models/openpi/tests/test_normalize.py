@@ -156,5 +156,5 @@ def test_finding_the_file(tmp_path):
     again.write_text("{}")
     assert find_stats(tmp_path, "lab/robot", strict=True) == again
     again.write_text("[]")
-    with pytest.raises(CheckpointError, match="have unlike contents"):
+    with pytest.raises(CheckpointError, match="have different contents"):
         find_stats(tmp_path, "lab/robot", strict=True)

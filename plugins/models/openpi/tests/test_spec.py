@@ -124,7 +124,7 @@ def test_nulls_come_from_the_config_name():
         ({}, {"discrete_state_input": True}, "is for π0.5"),
         ({}, {"noise_method": "flow_noise", "noise_anneal": True}, "noise_anneal must be false"),
         ({}, {"noise_params": [0.7, 0.3]}, r"noise_params must be \[start, end, updates\]"),
-        ({}, {"noise_logvar_range": [0.2, 0.1]}, r"must be \[least, greatest\] std"),
+        ({}, {"noise_logvar_range": [0.2, 0.1]}, r"noise_logvar_range must be"),
         ({}, {"noise_method": "flow_ode", "joint_logprob": True}, "joint_logprob must be false"),
         ({}, {"ignore_last": True, "joint_logprob": True}, "ignore_last must be false"),
         ({}, {"ignore_last": True, "num_steps": 1}, "at least 2 with ignore_last"),

@@ -72,9 +72,12 @@ class FlowSample(Score):
 
 
 class _Step(NamedTuple):
-    """One denoising step of B rows: the point it reached, and the mean and std it was drawn from.
+    """One denoising step of B rows.
 
-    `critic_input` is the input of a critic on the expert at this step, `[B, 0]` without one.
+    Attributes:
+        reached: `[B, H, D]`, the point that the step reached.
+        mean, std: `[B, H, D]`, of the distribution from which that point was drawn.
+        critic_input: input of a critic on the expert at this step, `[B, 0]` without one.
     """
 
     reached: Tensor
@@ -137,7 +140,8 @@ class FlowActor(nn.Module):
         """
         cache = self._encode(inputs)
         index = self._index(noise, deterministic)
-        chain, steps = [noise.initial], []
+        chain = [noise.initial]
+        steps: list[_Step] = []
         for number in range(self.flow.num_steps):
             at = torch.full_like(index, number)
             stochastic = index >= 0 if self.flow.joint_logprob else index == at

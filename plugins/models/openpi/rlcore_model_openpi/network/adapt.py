@@ -8,7 +8,7 @@ from rlcore_weights.tensors import add_adapters
 from rlcore_model_openpi.layout import LORA_TARGETS
 from rlcore_model_openpi.network.pi0 import PiNetwork
 
-# Parameters whose names contain one of these stay in fp32 when the rest is bf16, as in openpi.
+# Parameters whose names contain one of these remain fp32 when the rest is bf16, as in openpi.
 _FP32_INSIDE = (
     "patch_embedding",
     "position_embedding",
@@ -16,7 +16,7 @@ _FP32_INSIDE = (
     "post_attention_layernorm",
     "model.norm",
 )
-# Projections outside the two Gemmas stay in fp32 too: only this part is cast.
+# Projections outside the two Gemmas remain fp32 too: only this part is cast.
 _CAST = "paligemma_with_expert."
 
 
@@ -25,7 +25,7 @@ def set_precision(network: PiNetwork, precision: str) -> None:
 
     Args:
         precision: "fp32", or "bf16": VLM and expert in bf16 except their RMS norms and the image
-            embeddings; the projections of state, actions and time stay in fp32.
+            embeddings; the projections of state, actions and time are fp32.
     """
     for name, parameter in network.named_parameters():
         inside = name.startswith(_CAST) and not any(part in name for part in _FP32_INSIDE)

@@ -31,7 +31,7 @@ class KeysValues(NamedTuple):
 
 
 class AttentionMask(NamedTuple):
-    """Which keys a query may attend to.
+    """The keys that each query may attend to.
 
     openpi adds -2.38e38 to the scores of forbidden keys. In a query row without any allowed key
     (padding) this makes all scores equal, so the row attends to all keys equally. Here such rows
@@ -39,7 +39,7 @@ class AttentionMask(NamedTuple):
 
     Attributes:
         allowed: bool `[B, 1, Q, K]` (or broadcastable), no row empty.
-        uniform: bool `[B, 1, Q, 1]`, rows that attend to all keys equally; None: there are none.
+        uniform: bool `[B, 1, Q, 1]`, rows that attend to all keys equally; None: no row does.
     """
 
     allowed: Tensor
@@ -70,7 +70,7 @@ def rotation(positions: Tensor, head_dim: int, dtype: torch.dtype) -> Rotation:
 
 
 class RMSNorm(nn.Module):
-    """y = x / rms(x) * (1 + w), in fp32; no gate."""
+    """An RMS norm without a gate: y = x / rms(x) * (1 + w), in fp32."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -82,9 +82,10 @@ class RMSNorm(nn.Module):
 
 
 class AdaRMSNorm(nn.Module):
-    """π0.5: scale, shift, gate = dense(time); y = x / rms(x) * (1 + scale) + shift, in fp32.
+    """π0.5's adaptive RMS norm: y = x / rms(x) * (1 + scale) + shift, in fp32.
 
-    At first it is the plain norm with a closed gate (dense is zero), as in openpi.
+    Scale, shift and gate are dense(time). At first it is the plain norm with a closed gate (dense
+    is zero), as in openpi.
     """
 
     def __init__(self, width: int) -> None:
@@ -94,14 +95,14 @@ class AdaRMSNorm(nn.Module):
         nn.init.zeros_(self.dense.bias)
 
     def forward(self, x: Tensor, condition: Tensor) -> tuple[Tensor, Tensor]:
-        """x `[B, Q, W]` and condition `[B, W]` -> normed x and gate `[B, 1, W]`."""
+        """Return the normed x `[B, Q, W]` and the gate `[B, 1, W]` for a condition `[B, W]`."""
         scale, shift, gate = self.dense(condition)[:, None].chunk(3, dim=-1)
         y = F.rms_norm(x.float(), x.shape[-1:], None, RMS_EPS)
         return (y * (1.0 + scale.float()) + shift.float()).to(x.dtype), gate.to(x.dtype)
 
 
 class MLP(nn.Module):
-    """y = down(gelu(gate(x)) * up(x)), with the tanh form of gelu."""
+    """A gated MLP: y = down(gelu(gate(x)) * up(x)), with the tanh form of gelu."""
 
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
@@ -110,7 +111,7 @@ class MLP(nn.Module):
         self.down_proj = nn.Linear(hidden, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[..., W]` -> `[..., W]`."""
+        """Map `[..., W]` to `[..., W]`."""
         return self.down_proj(F.gelu(self.gate_proj(x), approximate="tanh") * self.up_proj(x))
 
 
@@ -121,39 +122,43 @@ class Attention(nn.Module):
         super().__init__()
         self.head_dim = size.head_dim
         self.heads = size.heads
-        queries, keys = size.heads * size.head_dim, size.kv_heads * size.head_dim
+        queries = size.heads * size.head_dim
+        keys = size.kv_heads * size.head_dim
         self.q_proj = nn.Linear(width, queries, bias=False)
         self.k_proj = nn.Linear(width, keys, bias=False)
         self.v_proj = nn.Linear(width, keys, bias=False)
         self.o_proj = nn.Linear(queries, width, bias=False)
 
     def keys_values(self, x: Tensor, rotate: Rotation) -> KeysValues:
-        """Keys and values of x `[B, Q, W]`."""
+        """Return keys and values of x `[B, Q, W]`."""
         return KeysValues(rotate(self._heads(self.k_proj(x))), self._heads(self.v_proj(x)))
 
     def forward(
         self, x: Tensor, rotate: Rotation, mask: AttentionMask, past: KeysValues | None
     ) -> tuple[Tensor, KeysValues]:
-        """Output `[B, Q, W]`, attending to past and own keys, and the keys and values of x."""
+        """Return output `[B, Q, W]`, attending to past and own keys, and x's keys and values."""
         queries = rotate(self._heads(self.q_proj(x)))
         if mask.uniform is not None:
             queries = queries.masked_fill(mask.uniform, 0.0)
         own = self.keys_values(x, rotate)
-        seen = own if past is None else KeysValues(*map(_append, past, own))
+        attended = own if past is None else KeysValues(*map(_append, past, own))
         y = F.scaled_dot_product_attention(
             queries,
-            self._for_all_heads(seen.keys),
-            self._for_all_heads(seen.values),
+            self._for_all_heads(attended.keys),
+            self._for_all_heads(attended.values),
             attn_mask=mask.allowed,
         )
         return self.o_proj(y.transpose(1, 2).flatten(2)), own
 
     def _heads(self, x: Tensor) -> Tensor:
-        """`[B, Q, N*d]` -> `[B, N, Q, d]`."""
+        """Split heads: `[B, Q, N*d]` -> `[B, N, Q, d]`."""
         return x.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
 
     def _for_all_heads(self, x: Tensor) -> Tensor:
-        """`[B, G, K, d]` -> `[B, N, K, d]`: a group's heads share keys; no copy for G = 1 or N."""
+        """Repeat keys for the heads that share them: `[B, G, K, d]` -> `[B, N, K, d]`.
+
+        Nothing is copied for G = 1 or N.
+        """
         rows, groups, keys, _ = x.shape
         shared = x[:, :, None].expand(rows, groups, self.heads // groups, keys, self.head_dim)
         return shared.flatten(1, 2)
@@ -164,12 +169,12 @@ def _append(past: Tensor, own: Tensor) -> Tensor:
 
 
 def _add(x: Tensor, y: Tensor, gate: Tensor | None) -> Tensor:
-    """The residual sum, gated in π0.5."""
+    """Return the residual sum, which is gated in π0.5."""
     return x + y if gate is None else x + y * gate
 
 
 class GemmaLayer(nn.Module):
-    """x + attention(norm(x)), then x + mlp(norm(x)), both gated in π0.5."""
+    """A layer: x + attention(norm(x)), then x + mlp(norm(x)), both gated in π0.5."""
 
     def __init__(self, size: NetworkSize, width: int, hidden: int, *, adaptive: bool) -> None:
         super().__init__()

@@ -28,7 +28,8 @@ from rlcore_model_openpi.network.vision import ConvTower, SiglipTower
 from rlcore_model_openpi.sizes import NetworkSize
 
 # Shortest and longest period of the sine-cosine embedding of the time, which is in [0, 1].
-MIN_PERIOD, MAX_PERIOD = 4e-3, 4.0
+MIN_PERIOD = 4e-3
+MAX_PERIOD = 4.0
 
 
 @dataclass
@@ -199,26 +200,29 @@ class PiNetwork(nn.Module):
         return output[:, -self.size.action_horizon :].float()
 
     def velocity(self, features: Tensor) -> Tensor:
-        """Velocity `[B, H, D]` from :meth:`suffix_features`."""
+        """Return the velocity `[B, H, D]` for the result of :meth:`suffix_features`."""
         return self.action_out_proj(features)
 
     def _suffix_mask(self, prefix: Tensor) -> AttentionMask:
-        """Suffix tokens see the existing prefix and each other; π0's state sees no action."""
+        """Return the mask of the suffix: its tokens attend to the existing prefix and each other.
+
+        π0's state attends to no action.
+        """
         block = torch.ones(
             self.size.suffix_len, self.size.suffix_len, dtype=torch.bool, device=prefix.device
         )
         if not self.size.pi05:
             block[0, 1:] = False
         rows = len(prefix)
-        seen = prefix[:, None, :].expand(rows, self.size.suffix_len, -1)
-        return AttentionMask(torch.cat([seen, block.expand(rows, -1, -1)], dim=2)[:, None])
+        attended = prefix[:, None, :].expand(rows, self.size.suffix_len, -1)
+        return AttentionMask(torch.cat([attended, block.expand(rows, -1, -1)], dim=2)[:, None])
 
     # -- flow matching ------------------------------------------------------------------------
 
     def flow_matching_loss(
         self, inputs: PrefixInputs, state: Tensor, actions: Tensor, noise: Tensor, time: Tensor
     ) -> Tensor:
-        """(v - u)^2 elementwise `[B, H, D]`.
+        """Return the flow-matching loss (v - u)^2 elementwise, `[B, H, D]`.
 
         x_t = t * noise + (1 - t) * actions;  u = noise - actions
 
@@ -235,7 +239,10 @@ class PiNetwork(nn.Module):
 
 
 def time_embedding(time: Tensor, width: int) -> Tensor:
-    """[sin, cos](2 pi t / period) `[B, width]`, periods log-spaced, computed in float64."""
+    """Return [sin, cos](2 pi t / period) `[B, width]` for log-spaced periods.
+
+    It is computed in float64.
+    """
     fraction = torch.linspace(0.0, 1.0, width // 2, dtype=torch.float64, device=time.device)
     period = MIN_PERIOD * (MAX_PERIOD / MIN_PERIOD) ** fraction
     phase = 2 * math.pi * time.double()[:, None] / period

@@ -1,4 +1,4 @@
-"""From pixels to image tokens: SigLIP, as published, or convolutions for tiny networks."""
+"""Encode pixels as image tokens: SigLIP, as published, or convolutions for tiny networks."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rlcore_model_openpi.sizes import NetworkSize, conv_channels
 class SiglipTower(nn.Module):
     """SigLIP of transformers, without its pooling head.
 
-    We call its parts one by one: in bf16 the embeddings stay in fp32, as in openpi, which its own
-    forward can't do.
+    Its parts are called one by one, because in bf16 the embeddings must remain fp32, as in openpi.
+    SigLIP's own forward does not support that.
     """
 
     def __init__(self, size: NetworkSize) -> None:
@@ -39,11 +39,11 @@ class SiglipTower(nn.Module):
 
     @property
     def blocks(self) -> list[nn.Module]:
-        """Its layers."""
+        """The transformer layers."""
         return list(self.vision_model.encoder.layers)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Images float `[N, 3, h, w]` in [-1, 1] -> tokens `[N, T, width]`."""
+        """Encode images float `[N, 3, h, w]` in [-1, 1] as tokens `[N, T, width]`."""
         model = self.vision_model
         patches = model.embeddings.patch_embedding(images).flatten(2).transpose(1, 2)
         x = patches + model.embeddings.position_embedding.weight
@@ -72,11 +72,11 @@ class ConvTower(nn.Module):
 
     @property
     def blocks(self) -> list[nn.Module]:
-        """None: it is small."""
+        """The transformer layers: this tower has none."""
         return []
 
     def forward(self, images: Tensor) -> Tensor:
-        """Images float `[N, 3, h, w]` in [-1, 1] -> tokens `[N, T, width]`."""
+        """Encode images float `[N, 3, h, w]` in [-1, 1] as tokens `[N, T, width]`."""
         x = images.to(self.norm.weight.dtype)
         for conv in self.convs:
             x = F.relu(conv(x))
