@@ -165,7 +165,8 @@ def record_evaluation(
     ).values  # later ones are dropped: a resumed run repeats them
     values = {int(step): value for step, value in before.items() if int(step) < run.update}
     values[run.update] = float(metrics[rule.metric])
-    pruned, attributes = None, {}
+    pruned: int | None = None
+    attributes: dict[str, Any] = {}
     if rule.pruner != NO_PRUNER:
         pruned, attributes = rule.judge(values, _finished_trials(sweep, rule.finished))
     updates = run.config.runner.max_epochs

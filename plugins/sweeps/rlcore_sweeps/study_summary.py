@@ -16,8 +16,8 @@ def summary_lines(study: StudyRecord) -> list[str]:
     setting = " ".join(f"{key}={value}" for key, value in best.setting.items())
     lines.append(f"best: trial {best.number}: {setting}")
     lines.append(
-        f"  {study.objective} {best.value:.3f} on {study.split} starts, which it was chosen by: "
-        "it is biased upwards there"
+        f"  {study.objective} {best.value:.3f} on {study.split} starts, which selected it: "
+        "this estimate is biased upwards"
     )
     if not study.heldout:
         if study.split != HELD_OUT:
