@@ -20,7 +20,7 @@ from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_plugins
 
 if TYPE_CHECKING:
-    from rlcore.checks.ready import Makes
+    from rlcore.checks.ready import Purpose
     from rlcore.contracts.run import Run
 
 Callback = Callable[["Run", Mapping[str, float]], object]
@@ -46,7 +46,7 @@ def start(
     draft: Draft,
     *,
     further: Mapping[str, RunConfig] | None = None,
-    purpose: Makes = "updates",
+    purpose: Purpose = "updates",
     plays_train: bool = False,
     callbacks: Sequence[Callback | object] = (),
     loop_arguments: Mapping[str, Any] | None = None,
@@ -65,7 +65,7 @@ def start(
     Raises:
         UserError: one error that lists all obstacles to the start; or what the loop raises.
     """
-    from rlcore.checks.ready import look, require
+    from rlcore.checks.ready import find_obstacles, require
 
     config, registry = draft.config, load_plugins()
     plugins = {
@@ -75,14 +75,14 @@ def start(
         for number, callback in enumerate(callbacks, 1)
     }
     with registry.with_callbacks(plugins), _joined(config):
-        facts, findings = look(
+        facts, findings = find_obstacles(
             config,
             registry,
             further,
-            wrong=draft.errors,
-            given=draft.words,
-            makes=purpose,
-            trains=plays_train,
+            errors=draft.errors,
+            words=draft.words,
+            purpose=purpose,
+            plays_train=plays_train,
         )
         for finding in findings:
             if finding.status == "warning":

@@ -19,7 +19,7 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from rlcore.checks.ready import look, require
+from rlcore.checks.ready import find_obstacles, require
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError, choices_message
 from rlcore.contracts.protocols import Observation
@@ -303,7 +303,7 @@ def vector_env(config: RunConfig, *, num_envs: int, side: Phase) -> GymnasiumVec
         )
     settings = config.env.sides[side]
     alone = replace(config, runner=replace(config.runner, only_eval=side == "eval"))
-    require(look(alone, load_plugins(), whole=False)[1])
+    require(find_obstacles(alone, load_plugins(), whole=False)[1])
     checked, spec = checked_env(config, side, int(num_envs))
     trials = spec.trials(settings.split)
     return GymnasiumVectorEnv(

@@ -18,16 +18,18 @@ CHECKS = Subject()
 @CHECKS.add
 def envs_agree(facts: Facts) -> Iterator[str]:
     train, evaluation = (EnvFacts.from_spec(facts.envs[side]) for side in ("train", "eval"))
-    for what, a, b in train.differences(evaluation):
+    for fact, train_value, eval_value in train.differences(evaluation):
         yield (
-            f"env.train and env.eval must have the same {what}, got {a} and {b}: env=NAME "
-            "chooses both, a key is set on both sides (env.train.KEY=VALUE env.eval.KEY=VALUE)"
+            f"env.train and env.eval must have the same {fact}, got {train_value} and "
+            f"{eval_value}: env=NAME chooses both, a key is set on both sides "
+            "(env.train.KEY=VALUE env.eval.KEY=VALUE)"
         )
 
 
 @CHECKS.add
 def policy_fits_env(facts: Facts) -> Iterator[str]:
-    policy, env = facts.policy, facts.envs["train"]
+    policy = facts.policy
+    env = facts.envs["train"]
     if policy is None:
         return
     if policy.action_dim != env.action_dim:
@@ -58,19 +60,21 @@ def policy_fits_env(facts: Facts) -> Iterator[str]:
 def policy_was_trained_there(facts: Facts) -> Iterator[str]:
     """Check that the checkpoint was trained with the state, actions and cameras of `env.train`.
 
-    Equal shapes are not enough, because the numbers may have another meaning. The check is skipped
-    with supervised training, which trains the policy on this env's meaning of them.
+    Equal shapes are not enough, because the entries may have another meaning. The check is skipped
+    with supervised training, which trains the policy on this env's entries.
     """
-    trained, env, policy = facts.trained_in, facts.envs["train"], facts.policy
+    trained = facts.trained_in
+    env = facts.envs["train"]
+    policy = facts.policy
     if trained is None and policy is not None and policy.states:
         trained = EnvFacts.from_spec(replace(env, name="its data set", states=policy.states))
     if trained is None or facts.config.sft.enabled:
         return
-    for what, before, now in trained.differences(EnvFacts.from_spec(env)):
+    for fact, trained_value, value in trained.differences(EnvFacts.from_spec(env)):
         yield (
-            f"{what} of env.train must be those with which actor.model.model_path was trained, "
-            f"{before} of {trained.env}, got {now} of {env.name}: set it so, start from another "
-            "checkpoint, or train this one again with sft.enabled=true"
+            f"{fact} of env.train must be those with which actor.model.model_path was trained, "
+            f"{trained_value} of {trained.env}, got {value} of {env.name}: set it so, start from "
+            "another checkpoint, or train this one again with sft.enabled=true"
         )
 
 
@@ -91,7 +95,8 @@ def final_frames_are_rendered(facts: Facts) -> Iterator[str]:
 
     The value of the observation after the last step is computed from its pixels.
     """
-    needs, env = facts.needs, facts.envs["train"]
+    needs = facts.needs
+    env = facts.envs["train"]
     if needs is None or env.renders_final:
         return
     if needs.bootstrap_values or (needs.values and facts.config.env.train.auto_reset):
@@ -109,7 +114,9 @@ def policy_fits_the_algorithm(facts: Facts) -> Iterator[str]:
 
 @CHECKS.add
 def algorithm_gets_what_it_learns_from(facts: Facts) -> Iterator[str]:
-    needs, policy, config = facts.needs, facts.policy, facts.config
+    needs = facts.needs
+    policy = facts.policy
+    config = facts.config
     if needs is None or policy is None:
         return
     name = config.algorithm.name
@@ -140,10 +147,11 @@ def acting_networks_are_supported(facts: Facts) -> Iterator[str]:
 
     Without these networks another policy would be evaluated.
     """
-    config, named = facts.config, acted_with(facts.config)
-    if config.runner.only_eval and named and named != config.algorithm.name:
+    config = facts.config
+    algorithm = acted_with(facts.config)
+    if config.runner.only_eval and algorithm and algorithm != config.algorithm.name:
         yield (
-            f"algorithm must be {named}, as networks of it act with the policy in "
+            f"algorithm must be {algorithm}, as networks of it act with the policy in "
             f"actor.model.model_path={config.actor.model.model_path}, got "
             f"{config.algorithm.name or 'none'}; a copy without its folder {PLACE} acts alone"
         )

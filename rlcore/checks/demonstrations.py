@@ -16,7 +16,7 @@ def check_supervised(facts: Facts, *, collects: bool = False) -> Iterator[str]:
     """Yield a sentence for each invalid setting.
 
     Args:
-        facts: the configuration and what is known of its components.
+        facts: the facts of the run.
         collects: whether the command only collects demonstrations.
 
     Raises:
@@ -25,13 +25,13 @@ def check_supervised(facts: Facts, *, collects: bool = False) -> Iterator[str]:
         PluginError: no plugin has the format.
     """
     if facts.config.sft.enabled:
-        yield from _numbers(facts.config)
-        yield from _supervision(facts)
+        yield from _check_numbers(facts.config)
+        yield from _check_supervision(facts)
     if collects:
         _check_output(facts)
     # which data a resumed run still reads depends on its progress: see check_start
     elif facts.config.runner.resume_dir is None:
-        yield from _data(facts)
+        yield from _check_data(facts)
 
 
 def describe_demonstrations(facts: Facts, *, collects: bool) -> str:
@@ -65,7 +65,7 @@ def describe_demonstrations(facts: Facts, *, collects: bool) -> str:
     )
 
 
-def _numbers(config: RunConfig) -> Iterator[str]:
+def _check_numbers(config: RunConfig) -> Iterator[str]:
     """Check the numbers: with a validation split, each task needs two demonstrations."""
     if config.sft.val_fraction == 0:
         if config.sft.patience is not None:
@@ -81,7 +81,7 @@ def _numbers(config: RunConfig) -> Iterator[str]:
         )
 
 
-def _supervision(facts: Facts) -> Iterator[str]:
+def _check_supervision(facts: Facts) -> Iterator[str]:
     """Check that env, policy and actor processes support supervised training."""
     config = facts.config
     train = facts.envs["train"]
@@ -97,8 +97,8 @@ def _supervision(facts: Facts) -> Iterator[str]:
             f"carries out a chunk as one motion, got {config.collect.stride}"
         )
     # the replay of each actor process holds its own successes only
-    several = ranks > 1 and config.cluster.backend != "local" and facts.needs is not None
-    if several and config.sft.control == OWN_SUCCESSES:
+    unshared_successes = ranks > 1 and config.cluster.backend != "local" and facts.needs is not None
+    if unshared_successes and config.sft.control == OWN_SUCCESSES:
         yield (
             f"sft.control must be demonstrations or null with {ranks} actor processes, got "
             f"{OWN_SUCCESSES}"
@@ -121,12 +121,14 @@ def _check_output(facts: Facts) -> None:
             "one",
         )
     output = None if config.collect.output is None else Path(config.collect.output)
-    form = format_of(output, config.collect.format)
+    data_format = format_of(output, config.collect.format)
     if output is not None:
-        form.check_folder(output, facts.envs["train"], config.collect, seed=config.runner.seed)
+        data_format.check_folder(
+            output, facts.envs["train"], config.collect, seed=config.runner.seed
+        )
 
 
-def _data(facts: Facts) -> Iterator[str]:
+def _check_data(facts: Facts) -> Iterator[str]:
     """Check the data set, and that the evaluation visits none of its starts.
 
     A data set from elsewhere may have been collected at the trials of the evaluation.

@@ -46,7 +46,9 @@ def of_row(row: Row, lacks: str = "") -> Finding:
     Args:
         lacks: beginning of the error's message, if the status is "missing".
     """
-    text, fix, status = f"{row['name']}: {row['detail']}", row["fix"], row["status"]
+    text = f"{row['name']}: {row['detail']}"
+    fix = row["fix"]
+    status = row["status"]
     error: UserError | None = None
     if status == "missing":
         error = AssetError(lacks + text, hint=fix or None)

@@ -80,7 +80,8 @@ def passes_differ(facts: Facts) -> Iterator[str]:
 
     A policy that draws none plays the same episodes in every pass.
     """
-    env, policy = facts.config.env.eval, facts.policy
+    env = facts.config.env.eval
+    policy = facts.policy
     if policy is None or env.rollout_epoch == 1 or policy.starts_from_noise:
         return
     if facts.config.rollout.eval_deterministic:
@@ -93,12 +94,13 @@ def passes_differ(facts: Facts) -> Iterator[str]:
 
 @CHECKS.add
 def temperature_is_supported(facts: Facts) -> Iterator[str]:
-    wanted, policy = facts.config.rollout.eval_temperature, facts.policy
-    if policy is None or policy.has_temperature or wanted in (None, 1):  # 1 changes nothing
+    temperature = facts.config.rollout.eval_temperature
+    policy = facts.policy
+    if policy is None or policy.has_temperature or temperature in (None, 1):  # 1 changes nothing
         return
     yield (
         f"rollout.eval_temperature must be null or 1: {policy.name} does not sample tokens, "
-        f"got {wanted}"
+        f"got {temperature}"
     )
 
 

@@ -31,7 +31,7 @@ NO_POLICY = PolicySpec("no model", 0, 0, 0, 1, 1)
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known about a run before it starts.
+    """Specs, placement and checkpoint of a run, as far as they are known before it starts.
 
     Attributes:
         config: the configuration.
@@ -65,7 +65,8 @@ class Facts:
     @property
     def parts(self) -> int:
         """Number of parts that the rows of a stage are split into, one per rollout process."""
-        workers, stages = self.workers, self.config.rollout.pipeline_stage_num
+        workers = self.workers
+        stages = self.config.rollout.pipeline_stage_num
         return parts_of_stage(workers["env"], stages, workers["rollout"])
 
     @property
@@ -106,7 +107,8 @@ class Facts:
         It has no trainable parameters in an evaluation, or if the algorithm freezes the policy and
         there is no supervised training: then the policy has no gradients and no optimizer state.
         """
-        policy, config = self.policy or NO_POLICY, self.config
+        policy = self.policy or NO_POLICY
+        config = self.config
         frozen = self.needs is not None and self.needs.frozen and not config.sft.enabled
         untrained = config.runner.only_eval or frozen
         return replace(policy, trainable_parameters=0) if untrained else policy
@@ -127,7 +129,8 @@ class Facts:
         return {role: replace(need, gathered=0, stepping=0) for role, need in bare.items()}
 
     def _memory(self, batch: Callable[[int], Batch]) -> dict[str, MemoryNeed]:
-        fsdp, needs = self.config.actor.fsdp_config, self.needs or AlgorithmNeeds()
+        fsdp = self.config.actor.fsdp_config
+        needs = self.needs or AlgorithmNeeds()
         return {
             role: memory_per_process(
                 role,
@@ -147,7 +150,8 @@ class Facts:
 
     def _batch(self, processes: int) -> Batch:
         """Return the largest batches of a process, if its role has `processes` processes."""
-        config, (_, env, _) = self.config, self.sides[0]
+        config = self.config
+        _, env, _ = self.sides[0]
         if config.runner.only_eval:
             return Batch(rows=self.rows_per_forward)
         chunks = env.chunks_per_column(self.counted.num_action_chunks)
@@ -163,8 +167,8 @@ class Facts:
     @property
     def replay_bytes(self) -> int:
         """Largest size in bytes of the replay, summed over actor processes; a checkpoint's too."""
-        kept = None if self.needs is None else self.needs.replay
-        return 0 if kept is None else kept.size
+        replay = None if self.needs is None else self.needs.replay
+        return 0 if replay is None else replay.size
 
     @property
     def sides(self) -> list[tuple[str, EnvConfig, EnvSpec]]:
@@ -189,12 +193,14 @@ def gather_facts(
         UserError: an invalid setting, a broken plugin, or a placement that can't be carried out.
     """
     sides = config.env.sides
-    envs = {side: env_spec(registry, f"env.{side}", one) for side, one in sides.items()}
+    envs = {side: env_spec(registry, f"env.{side}", env) for side, env in sides.items()}
     further = further or {}
-    said = (
-        sentence for env in (*envs.values(), *further.values()) for sentence in env.all_instructions
+    instructions = (
+        instruction
+        for spec in (*envs.values(), *further.values())
+        for instruction in spec.all_instructions
     )
-    policy_env = replace(envs["train"], episode_instructions=tuple(dict.fromkeys(said)))
+    policy_env = replace(envs["train"], episode_instructions=tuple(dict.fromkeys(instructions)))
     trains = bool(config.algorithm.name) and not config.runner.only_eval
     facts = Facts(
         config=config,
@@ -214,7 +220,8 @@ def with_policy(facts: Facts, model: ModelConfig, registry: Registry) -> Facts:
     Raises:
         UserError: the model does not fit its files or the env.
     """
-    model, policy = places.found(model), None
+    model = places.available(model)
+    policy = None
     if model.model_type:
         policy = ask_spec(
             registry, "model", "actor.model", model.model_type, model, facts.policy_env
@@ -228,8 +235,13 @@ def planned(config: RunConfig, inventory: Inventory, registry: Registry | None =
     Raises:
         UserError: `cluster.component_placement` can't be carried out on these machines.
     """
-    divides, offloads = config.shard_over, config.offloaded_roles
-    return make_plan(config.cluster, inventory, registry, shard_over=divides, offloads=offloads)
+    return make_plan(
+        config.cluster,
+        inventory,
+        registry,
+        shard_over=config.shard_over,
+        offloads=config.offloaded_roles,
+    )
 
 
 def _trained_in(model: ModelConfig) -> EnvFacts | None:
@@ -238,8 +250,8 @@ def _trained_in(model: ModelConfig) -> EnvFacts | None:
     The adapters take precedence, as they were trained last. None if neither records its env.
     """
     paths = [path for path in (model.lora_path, model.model_path) if path is not None]
-    found = (read_env_facts(Path(path)) for path in paths)
-    return next((facts for facts in found if facts is not None), None)
+    recorded = (read_env_facts(Path(path)) for path in paths)
+    return next((facts for facts in recorded if facts is not None), None)
 
 
 def env_spec(registry: Registry, path: str, config: EnvConfig) -> EnvSpec:
@@ -253,6 +265,6 @@ def env_spec(registry: Registry, path: str, config: EnvConfig) -> EnvSpec:
     Raises:
         UserError: an invalid setting, a task that the env does not have, or a broken plugin.
     """
-    asked = ask_spec(registry, "env", path, config.env_type, config)
-    found = checked_spec(wrap_env_spec(asked, config.wrappers), path)
-    return with_instructions(narrowed(found, config.tasks, path), config.sentences, path)
+    own_spec = ask_spec(registry, "env", path, config.env_type, config)
+    spec = checked_spec(wrap_env_spec(own_spec, config.wrappers), path)
+    return with_instructions(narrowed(spec, config.tasks, path), config.sentences, path)

@@ -1,5 +1,8 @@
-"""Configure the evaluations of a training run besides `env.eval`: starts of the validation split,
-and tasks that are not trained, which measure forgetting. Light."""
+"""Configure the evaluations of a training run in addition to `env.eval`.
+
+They are on starts of the validation split, and on tasks that are not trained, which measure
+forgetting. Light.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,16 @@ from rlcore.contracts.errors import ConfigError, UserError
 from rlcore.contracts.specs import EnvSpec
 from rlcore.plugins.registry import Registry
 
-VALIDATION, FORGETTING = "validation", "forgetting"
-"""Sides with starts for choosing a checkpoint, and with tasks that are not trained on."""
+VALIDATION = "validation"
+"""Side with starts for choosing a checkpoint."""
+FORGETTING = "forgetting"
+"""Side with tasks that are not trained on."""
 MAX_CHOSEN_TASKS = 4
 """Most tasks to choose if `env.forgetting.tasks` is not set; they are spread over the env's."""
 
 
 def further_sides(config: RunConfig, registry: Registry) -> dict[str, RunConfig]:
-    """Return the configurations whose `env.eval` a training run plays too, by name of the side.
+    """Return the configurations whose `env.eval` a training run also plays, by name of the side.
 
     Empty in a run that only evaluates.
 
@@ -30,20 +35,21 @@ def further_sides(config: RunConfig, registry: Registry) -> dict[str, RunConfig]
     """
     if config.runner.only_eval:
         return {}
-    env, sides = config.env, dict[str, RunConfig]()
-    once = replace(
+    env = config.env
+    sides: dict[str, RunConfig] = {}
+    single_pass = replace(
         env.eval, rollout_epoch=1, video_cfg=replace(env.eval.video_cfg, save_video=False)
     )
     if trials := env.validation.trials_per_task:
-        side = replace(once, split="validation", trials_per_task=trials)
+        side = replace(single_pass, split="validation", trials_per_task=trials)
         _require_starts(side, registry, VALIDATION)
-        sides[VALIDATION] = _changed(config, side)
+        sides[VALIDATION] = _with_eval(config, side)
     if tasks := _untrained(config, registry):
-        side = replace(once, tasks=tasks, trials_per_task=env.forgetting.trials_per_task)
+        side = replace(single_pass, tasks=tasks, trials_per_task=env.forgetting.trials_per_task)
         if env.forgetting.tasks is None:  # tasks chosen here: play fewer trials, raise no error
             side.trials_per_task = min(side.trials_per_task, _available(side, registry, FORGETTING))
         _require_starts(side, registry, FORGETTING)
-        sides[FORGETTING] = _changed(config, side)
+        sides[FORGETTING] = _with_eval(config, side)
     return sides
 
 
@@ -63,7 +69,7 @@ def _require_starts(side: EnvConfig, registry: Registry, name: str) -> None:
         )
 
 
-def _changed(config: RunConfig, settings: EnvConfig) -> RunConfig:
+def _with_eval(config: RunConfig, settings: EnvConfig) -> RunConfig:
     changed = replace(config, env=replace(config.env, eval=settings))
     changed.freeze()
     return changed
@@ -77,17 +83,17 @@ def _untrained(config: RunConfig, registry: Registry) -> list[str]:
     instructions, up to :data:`MAX_CHOSEN_TASKS` untrained tasks of the same env are chosen.
     """
     env = config.env
-    named = env.forgetting.tasks
+    chosen = env.forgetting.tasks
     same_env = env.eval.env_type == env.train.env_type
-    if named is not None:
+    if chosen is not None:
         trained = _tasks(env.train, registry, "env.train") if same_env else ()
-        for task in named:
+        for task in chosen:
             if task in trained:
                 raise ConfigError(
                     f"env.forgetting.tasks must not name tasks that are trained on, got {task}",
                     hint="name others of the env, or [] for none",
                 )
-        return list(named)
+        return list(chosen)
     evaluates_first = config.actor.model.model_path is not None and config.runner.val_before_train
     if not (
         evaluates_first and same_env and env.eval.tasks and env.eval.sentences == OWN_INSTRUCTIONS

@@ -9,7 +9,8 @@ from rlcore.config.schema import RunConfig
 from rlcore.contracts.specs import EnvSpec
 from rlcore.utils.text import abbreviate_list
 
-HELD_OUT, TRAINED = "held-out starts", "training starts"
+HELD_OUT = "held-out starts"
+TRAINED = "training starts"
 VALIDATION = "validation starts"
 Start = tuple[str, int]
 """(task name, trial number): the initial state of an episode."""
@@ -44,7 +45,8 @@ def evaluated_starts(config: RunConfig, envs: Mapping[str, EnvSpec]) -> list[Sta
     Args:
         envs: `{"train": EnvSpec, "eval": EnvSpec}`, here and in the functions below.
     """
-    spec, settings = envs["eval"], config.env.eval
+    spec = envs["eval"]
+    settings = config.env.eval
     trials = spec.trials(settings.split)[: settings.trials_per_task]
     return [(task, trial) for task in spec.tasks for trial in trials]
 
@@ -57,10 +59,13 @@ def shared_starts(
     Args:
         before: further starts that the policy was trained on, by earlier attempts of the run.
     """
-    train, visited = envs["train"], evaluated_starts(config, envs)
-    now = Learned(train.name, tuple(train.tasks), train.trials(config.env.train.split))
-    found = {start for each in (now, *before) for start in each.of(envs["eval"].name, visited)}
-    return [start for start in visited if start in found]
+    train = envs["train"]
+    visited = evaluated_starts(config, envs)
+    current = Learned(train.name, tuple(train.tasks), train.trials(config.env.train.split))
+    trained = set[Start]()
+    for learned in (current, *before):
+        trained.update(learned.of(envs["eval"].name, visited))
+    return [start for start in visited if start in trained]
 
 
 def starts_in_words(
@@ -71,12 +76,13 @@ def starts_in_words(
     Args:
         before: as for :func:`shared_starts`.
     """
-    shared, all_of_them = shared_starts(config, envs, before), evaluated_starts(config, envs)
+    shared = shared_starts(config, envs, before)
+    visited = evaluated_starts(config, envs)
     if not shared:
         return VALIDATION if config.env.eval.split == "validation" else HELD_OUT
-    if len(shared) == len(all_of_them):
+    if len(shared) == len(visited):
         return TRAINED
-    return f"starts, {len(shared)} of {len(all_of_them)} of them {TRAINED}"
+    return f"starts, {len(shared)} of {len(visited)} of them {TRAINED}"
 
 
 def refusal(config: RunConfig, envs: Mapping[str, EnvSpec]) -> str | None:

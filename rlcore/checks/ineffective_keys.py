@@ -42,17 +42,17 @@ def unread(config: RunConfig, *, collects: bool = False, taught: bool = False) -
             read without supervised training too.
     """
     not_written = {} if collects else {OUTPUT: "rlcore collect alone writes there"}
-    found = [
+    candidates = [
         (key, sentence)
         for key, sentence in _unread_keys(config, not_written)
         if key.path in not_written
         or not (collects or taught)
         or not key.path.startswith("collect.")
     ]
-    layers = _layers_of_rlcore(config) if found else []
+    layers = _layers_of_rlcore(config) if candidates else []
     return [
         sentence
-        for key, sentence in found
+        for key, sentence in candidates
         if all(schema_tree.find(layer.values, key.path, NOTHING) != key.value for layer in layers)
     ]
 
@@ -84,9 +84,9 @@ def _why_unread(config: RunConfig, key: schema_tree.Key, unused: Mapping[str, st
         return f": {unused[key.path]}"
     for condition in key.when:
         path = condition.other(key.path)
-        actual = schema_tree.value_of(config, path)
-        if not condition.holds(actual):
-            return f" with {path}={format_value(actual)}"
+        value = schema_tree.value_of(config, path)
+        if not condition.holds(value):
+            return f" with {path}={format_value(value)}"
     return None
 
 

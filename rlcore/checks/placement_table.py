@@ -78,9 +78,9 @@ def render(
                 role,
                 str(process.rank),
                 str(allocation.node),
-                _ranks(plan, process),
+                _where(plan, process),
                 f"{allocation.cpus:.4g}",
-                _of_process(plan, role, process, memory[role]),
+                _process_memory(plan, role, process, memory[role]),
             )
         table.add_section()
     return as_text(table, *_summary(plan, spec, precision, memory, routes), width=WIDTH)
@@ -105,41 +105,39 @@ def _summary(
                 + (f", over {describe_transports(routes)}" if routes else ""),
             ]
         ),
-        *([f"{plan.shards} actor processes divide the parameters"] if plan.shards > 1 else []),
+        *([f"{plan.shards} actor processes shard the parameters"] if plan.shards > 1 else []),
         f"{spec.name}: {spec.parameters:,} parameters in {precision}, "
         f"{spec.trainable_parameters:,} trained",
     ]
-    samples, each = micro_batch_memory(memory)
-    if samples * each:
+    samples, per_sample = micro_batch_memory(memory)
+    if samples * per_sample:
         lines.append(
-            f"an update takes {format_bytes(samples * each)} of activations, {format_bytes(each)} "
-            f"for each of {samples} samples (actor.micro_batch_size)"
+            f"an update takes {format_bytes(samples * per_sample)} of activations, "
+            f"{format_bytes(per_sample)} for each of {samples} samples (actor.micro_batch_size)"
         )
     fitting = fitting_micro_batch(plan, memory) or samples
     for index, node in enumerate(plan.inventory.nodes):
-        held, kind = [], ""
+        uses: list[str] = []
+        kind = ""
         if plan.inventory.kind == "GPU" and (node.gpus or len(plan.inventory.nodes) == 1):
-            need, kind = (
-                most_loaded(plan, index, with_fitting_micro_batches(plan, memory)),
-                " of main memory",
-            )
-            held = [_held("the fullest GPU holds", need, node.gpu_memory)]
-        held.append(
-            _held("its processes hold", main_memory(plan, index, memory), node.memory, kind)
-        )
-        named = f"node {index}" + (f" ({node.name})" if node.name else "")
-        lines.append(f"{named}: {node.cpus} cores, {node.gpus} GPUs; {'; '.join(held)}")
+            need = most_loaded(plan, index, with_fitting_micro_batches(plan, memory))
+            uses.append(_memory_use("the fullest GPU holds", need, node.gpu_memory))
+            kind = " of main memory"
+        need = main_memory(plan, index, memory)
+        uses.append(_memory_use("its processes hold", need, node.memory, kind))
+        label = f"node {index}" + (f" ({node.name})" if node.name else "")
+        lines.append(f"{label}: {node.cpus} cores, {node.gpus} GPUs; {'; '.join(uses)}")
     if fitting < samples:
         lines.append(
             f"micro-batches of {samples} samples don't fit on a GPU, which would hold "
-            f"{_most(plan, memory)}: "
+            f"{_fullest(plan, memory)}: "
             + (
                 f"set actor.micro_batch_size to {fitting} or less"
                 if plan.shards > 1
                 else f"cut to {fitting} where memory runs out"
             )
         )
-    return [*lines, *_offload(plan, memory), *assumed(plan.inventory)]
+    return [*lines, *_offload_lines(plan, memory), *assumed(plan.inventory)]
 
 
 def assumed(inventory: Inventory) -> list[str]:
@@ -149,21 +147,24 @@ def assumed(inventory: Inventory) -> list[str]:
         "renderer",
         f"{format_bytes(NCCL)} of a GPU for each process on it that talks to others over NCCL",
     ]
-    said = [
+    assumptions = [
         *inventory.assumptions,
         *(of_gpus if inventory.kind == "GPU" else []),
         f"{FREE:.0%} of any memory stays free: simulators and frames on their way are not counted",
     ]
-    return [f"assumed: {line}" for line in said]
+    return [f"assumed: {line}" for line in assumptions]
 
 
-def _of_process(plan: Plan, role: str, process: Process, need: MemoryNeed) -> str:
+def _process_memory(plan: Plan, role: str, process: Process, need: MemoryNeed) -> str:
     """Return the memory of a process as text: all of it on CPU cores, else that on accelerators."""
-    beside = need.host if plan.is_on_cores(process) else driver_memory(plan, role, process)
-    return format_bytes(need.peak + beside) if need.peak + beside else "-"
+    if plan.is_on_cores(process):
+        total = need.peak + need.host
+    else:
+        total = need.peak + driver_memory(plan, role, process)
+    return format_bytes(total) if total else "-"
 
 
-def _offload(plan: Plan, memory: Mapping[str, MemoryNeed]) -> list[str]:
+def _offload_lines(plan: Plan, memory: Mapping[str, MemoryNeed]) -> list[str]:
     """Return a line on the fullest GPU with and without offloading.
 
     If the plan does not offload, the line shows the best roles to offload; there is no line if
@@ -171,24 +172,25 @@ def _offload(plan: Plan, memory: Mapping[str, MemoryNeed]) -> list[str]:
     """
     if plan.inventory.kind != "GPU":
         return []
-    if any(plan.is_offloaded(role, one) for role, processes in plan.roles() for one in processes):
-        without = _most(replace(plan, offloads=()), memory)
-        return [f"offload: the fullest GPU holds {_most(plan, memory)}, without it {without}"]
+    processes = [(role, process) for role, group in plan.roles() for process in group]
+    if any(plan.is_offloaded(role, process) for role, process in processes):
+        without = _fullest(replace(plan, offloads=()), memory)
+        return [f"offload: the fullest GPU holds {_fullest(plan, memory)}, without it {without}"]
     best = roles_to_offload(plan, memory)
-    named = " ".join(f"{name}.enable_offload=true" for name in best)
-    most = _most(replace(plan, offloads=best), memory)
-    return [f"with {named} the fullest GPU holds {most}"] if best else []
+    overrides = " ".join(f"{name}.enable_offload=true" for name in best)
+    most = _fullest(replace(plan, offloads=best), memory)
+    return [f"with {overrides} the fullest GPU holds {most}"] if best else []
 
 
-def _most(plan: Plan, memory: Mapping[str, MemoryNeed]) -> str:
+def _fullest(plan: Plan, memory: Mapping[str, MemoryNeed]) -> str:
     """Return the memory use of the fullest accelerator of all nodes, as text."""
     return format_bytes(
         max(most_loaded(plan, node, memory) for node in range(len(plan.inventory.nodes)))
     )
 
 
-def _held(what: str, need: float, have: int, kind: str = "") -> str:
-    text = f"{what} {format_bytes(need)}" + (f" of {format_bytes(have)}" if have else "") + kind
+def _memory_use(subject: str, need: float, have: int, kind: str = "") -> str:
+    text = f"{subject} {format_bytes(need)}" + (f" of {format_bytes(have)}" if have else "") + kind
     return (
         text
         if fits(need, have)
@@ -196,7 +198,7 @@ def _held(what: str, need: float, have: int, kind: str = "") -> str:
     )
 
 
-def _ranks(plan: Plan, process: Process) -> str:
+def _where(plan: Plan, process: Process) -> str:
     """Return where a process runs: its global ranks, or the CPU cores of its node."""
     if plan.inventory.kind == "GPU" and plan.is_on_cores(process):
         return "cores " + format_ranges(plan.allocation(process).local_ranks)

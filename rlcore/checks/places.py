@@ -26,16 +26,22 @@ def violations(config: RunConfig) -> Iterator[str]:
     """
     for key in schema_tree.walk(config):
         if key.place not in (None, "path", "program") and key.value:
-            yield from [*_unwritable(key.path, key.value)] or _unusable(key)
-    name, key_of_name = config.runner.logger.experiment_name, "runner.logger.experiment_name"
-    inside = Path(name)
+            yield from [*_impossible_path(key.path, key.value)] or _unusable(key)
+    name = config.runner.logger.experiment_name
+    key_of_name = "runner.logger.experiment_name"
+    relative = Path(name)
     # the log folder may not exist yet, so the longest part of the name is looked up in the root
-    yield from _unwritable(key_of_name, f"/{max(inside.parts, key=len, default='')}")
-    if not inside.parts or inside.is_absolute() or ".." in inside.parts or not name.isprintable():
+    yield from _impossible_path(key_of_name, f"/{max(relative.parts, key=len, default='')}")
+    if (
+        not relative.parts
+        or relative.is_absolute()
+        or ".." in relative.parts
+        or not name.isprintable()
+    ):
         yield f"{key_of_name} must be a name or a path below runner.logger.log_path, got {name!r}"
 
 
-def found(model: Model) -> Model:
+def available(model: Model) -> Model:
     """Return the model without checkpoints that are still to be downloaded, so it can be planned.
 
     Without its base model the adapters (`lora_path`) are dropped too.
@@ -48,18 +54,18 @@ def found(model: Model) -> Model:
 def findings(config: RunConfig) -> Iterator[Row]:
     """Yield a row for each checkpoint that is still to be downloaded."""
     model = config.actor.model
-    for name, value, without in (
+    for name, value, meaning_of_null in (
         ("model_path", model.model_path, "starts from random weights"),
         ("lora_path", model.lora_path, "none"),
     ):
         if value is not None and _absent(value):
-            own = hub.own_folder(value)
-            said = (
-                f"{value} is neither a folder here (nor is {own}) nor a model in Hugging Face's "
-                f"cache; actor.model.{name}=FOLDER names another one, null {without}"
+            own_folder = hub.own_folder(value)
+            detail = (
+                f"{value} is neither a folder here (nor is {own_folder}) nor a model in Hugging "
+                f"Face's cache; actor.model.{name}=FOLDER names another one, null {meaning_of_null}"
             )
-            fix = f"hf download {value} --local-dir {own}"
-            yield row(f"actor.model.{name}", said, "missing", fix)
+            fix = f"hf download {value} --local-dir {own_folder}"
+            yield row(f"actor.model.{name}", detail, "missing", fix)
 
 
 def _absent(value: str | None) -> bool:
@@ -70,7 +76,7 @@ def _absent(value: str | None) -> bool:
     return value is not None and hub.is_name(value)
 
 
-def _unwritable(path: str, place: str) -> Iterator[str]:
+def _impossible_path(path: str, place: str) -> Iterator[str]:
     """Yield a sentence if a text can't be a path: too long, with a NUL, or a link to itself."""
     try:
         os.stat(os.path.expanduser(place))
@@ -78,8 +84,8 @@ def _unwritable(path: str, place: str) -> Iterator[str]:
         return
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        shown = place if len(place) <= SHOWN else f"{place[:SHOWN]}... ({len(place)} characters)"
-        yield f"{path} must be a folder, got {shown!r}: {reason}"
+        short = place if len(place) <= SHOWN else f"{place[:SHOWN]}... ({len(place)} characters)"
+        yield f"{path} must be a folder, got {short!r}: {reason}"
 
 
 def _unusable(key: schema_tree.Key) -> Iterator[str]:
@@ -92,11 +98,11 @@ def _unusable(key: schema_tree.Key) -> Iterator[str]:
     if key.place == "data":
         return
     folder = Path(key.value).expanduser().absolute()
-    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
     if key.place in ("read", "checkpoint"):
         if not folder.is_dir() and not hub.is_name(key.value):
             yield f"{key.path} must be an existing folder, got {key.value!r}"
-    elif not there.is_dir():
-        yield f"{key.path} must be a folder, got {key.value!r}: {there} is a file"
-    elif not os.access(there, os.W_OK | os.X_OK):
-        yield f"{key.path} must be a folder you may write to, got {key.value!r}: {there} is not"
+    elif not existing.is_dir():
+        yield f"{key.path} must be a folder, got {key.value!r}: {existing} is a file"
+    elif not os.access(existing, os.W_OK | os.X_OK):
+        yield f"{key.path} must be a folder you may write to, got {key.value!r}: {existing} is not"

@@ -12,12 +12,13 @@ from rlcore.checks.subject import Subject
 CHECKS = Subject()
 # Sharding needs this version of torch: earlier ones gather parameters differently after a forward
 # that returns a dataclass.
-DIVIDES_SINCE = (2, 13)
+SHARDS_SINCE = (2, 13)
 
 
 @CHECKS.add
 def envs_divide_among_workers(facts: Facts) -> Iterator[str]:
-    workers, stages = facts.workers["env"], facts.config.rollout.pipeline_stage_num
+    workers = facts.workers["env"]
+    stages = facts.config.rollout.pipeline_stage_num
     for path, env, _ in facts.sides:
         if stages > 0 and env.total_num_envs % (workers * stages):
             yield (
@@ -40,16 +41,16 @@ def offload_has_no_effect(facts: Facts) -> Iterator[str]:
     """Yield a sentence for each role whose `enable_offload` has no effect, with the reason."""
     plan = facts.placement
     for name in plan.offloads:
-        said = f"{name}.enable_offload=true does nothing"
+        effect = f"{name}.enable_offload=true does nothing"
         if all(plan.is_on_cores(process) for process in plan.processes(name)):
-            yield f"{said}: its processes sit on cores, and all their memory is the host's"
+            yield f"{effect}: its processes run on CPU cores, and all their memory is the host's"
         elif name == "rollout" and plan.fused:
             yield (
-                f"{said}: rollout and actor are one process over one set of weights; what can "
-                "leave while it acts is the optimizer (actor.enable_offload)"
+                f"{effect}: rollout and actor are one process over one set of weights; only "
+                "the optimizer can leave while it acts (actor.enable_offload)"
             )
         elif not any(plan.is_offloaded(name, process) for process in plan.processes(name)):
-            yield f"{said}: nothing else is placed on its accelerators"
+            yield f"{effect}: nothing else is placed on its accelerators"
 
 
 @CHECKS.add
@@ -58,14 +59,15 @@ def rollout_workers_have_rows(facts: Facts) -> Iterator[str]:
 
     With more rollout processes than stages, several processes share the rows of a stage.
     """
-    envs, stages = facts.workers["env"], facts.config.rollout.pipeline_stage_num
+    envs = facts.workers["env"]
+    stages = facts.config.rollout.pipeline_stage_num
     if facts.policy is None or stages < 1:
         return
-    needed = envs * stages * facts.parts
+    least = envs * stages * facts.parts
     for path, env, _ in facts.sides:
-        if env.total_num_envs < needed:
+        if env.total_num_envs < least:
             yield (
-                f"{path}.total_num_envs must be at least {needed}, so that each of the "
+                f"{path}.total_num_envs must be at least {least}, so that each of the "
                 f"{facts.workers['rollout']} rollout processes has rows of the {envs} env "
                 f"processes' {envs * stages} stages to answer, got {env.total_num_envs}"
             )
@@ -80,12 +82,12 @@ def actors_do_not_share_a_gpu(facts: Facts) -> Iterator[str]:
     plan = facts.placement
     if plan.inventory.kind != "GPU" or facts.config.cluster.backend == "local":
         return
-    on: dict[int, list[int]] = {}
+    ranks_by_gpu: dict[int, list[int]] = {}
     for process in plan.processes("actor"):
         if plan.is_on_cores(process):
             continue
-        on.setdefault(process.resources[0], []).append(process.rank)
-    for gpu, ranks in on.items():
+        ranks_by_gpu.setdefault(process.resources[0], []).append(process.rank)
+    for gpu, ranks in ranks_by_gpu.items():
         if facts.policy is not None and len(ranks) > 1:
             yield (
                 "cluster.component_placement.actor must give each process a GPU of its own, got "
@@ -95,7 +97,8 @@ def actors_do_not_share_a_gpu(facts: Facts) -> Iterator[str]:
 
 @CHECKS.add
 def parameters_can_be_sharded(facts: Facts) -> Iterator[str]:
-    config, actors = facts.config.actor.fsdp_config, facts.workers["actor"]
+    config = facts.config.actor.fsdp_config
+    actors = facts.workers["actor"]
     if facts.policy is None or facts.config.shard_over == 1:
         return
     key = "actor.fsdp_config"
@@ -106,11 +109,11 @@ def parameters_can_be_sharded(facts: Facts) -> Iterator[str]:
         )
     if config.sharding_strategy == "hybrid_shard":
         nodes = [allocation.node for allocation in facts.placement.allocations("actor")]
-        on_nodes = Counter(nodes)
-        if config.fsdp_size is None and len(set(on_nodes.values())) > 1:
-            counts = ", ".join(f"{count} on node {node}" for node, count in on_nodes.items())
+        actors_by_node = Counter(nodes)
+        if config.fsdp_size is None and len(set(actors_by_node.values())) > 1:
+            counts = ", ".join(f"{count} on node {node}" for node, count in actors_by_node.items())
             yield f"{key}.fsdp_size must be set where nodes have unequal actor processes: {counts}"
-        elif config.fsdp_size is None and [*on_nodes.elements()] != nodes:
+        elif config.fsdp_size is None and [*actors_by_node.elements()] != nodes:
             yield (
                 f"{key}.fsdp_size must be set where the actor processes of a node don't follow "
                 f"each other: processes 0-{actors - 1} are on nodes {', '.join(map(str, nodes))}"
@@ -120,10 +123,10 @@ def parameters_can_be_sharded(facts: Facts) -> Iterator[str]:
                 f"{key}.fsdp_size must divide the number of actor processes, {actors}, got "
                 f"{config.fsdp_size}"
             )
-    divided = facts.config.cluster.backend != "local" and actors > 1
-    if divided and tuple(map(int, version("torch").split(".")[:2])) < DIVIDES_SINCE:
+    is_sharded = facts.config.cluster.backend != "local" and actors > 1
+    if is_sharded and tuple(map(int, version("torch").split(".")[:2])) < SHARDS_SINCE:
         yield (
             f"{key}.sharding_strategy must be no_shard with torch {version('torch')}, got "
-            f"{config.sharding_strategy}: parameters are divided since torch "
-            f"{'.'.join(map(str, DIVIDES_SINCE))}"
+            f"{config.sharding_strategy}: sharding needs torch "
+            f"{'.'.join(map(str, SHARDS_SINCE))}"
         )

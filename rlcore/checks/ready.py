@@ -1,7 +1,7 @@
 """Check whether a run can start here: report every obstacle before any worker starts.
 
-configuration --> what is refused, facts --> accelerators, memory, disk --+
-plugins' doctors, trackers ----------------------------------------------+--> findings
+configuration --> refusals, facts --> accelerators, memory, disk --+
+plugins' doctors, trackers ----------------------------------------+--> findings
 
 `train`, `eval`, `sft` and `collect` raise the findings as one error; `--dry-run` and
 `rlcore doctor RECIPE` print them. Checks that depend on a failed one are skipped, the others run.
@@ -32,25 +32,25 @@ from rlcore.contracts.errors import (
 )
 from rlcore.plugins.registry import Registry
 
-OF_THE_USER = (AssetError, MissingValueError)
+MISSING_INPUTS = (AssetError, MissingValueError)
 """Errors about files or values that the user must still supply.
 
 They do not fail a dry run, which may happen on another machine or before the files are there.
 """
-Makes = Literal["updates", "supervised", "demonstrations"]
-"""What a command does, whatever its configuration says: updates or an evaluation, only supervised
+Purpose = Literal["updates", "supervised", "demonstrations"]
+"""Purpose of a command, whatever its configuration says: updates or an evaluation, only supervised
 training, or only collecting demonstrations."""
 
 
-def look(
+def find_obstacles(
     config: RunConfig,
     registry: Registry,
     further: Mapping[str, RunConfig] | None = None,
     *,
-    wrong: Sequence[UserError] = (),
-    given: Sequence[str] = (),
-    makes: Makes = "updates",
-    trains: bool = False,
+    errors: Sequence[UserError] = (),
+    words: Sequence[str] = (),
+    purpose: Purpose = "updates",
+    plays_train: bool = False,
     only_look: bool = False,
     whole: bool = True,
 ) -> tuple[Facts | None, list[Finding]]:
@@ -58,10 +58,10 @@ def look(
 
     Args:
         further: configurations that are evaluated in place of `config`, by the name of their side.
-        wrong: errors already found in the configuration; `config` has defaults in their place.
-        given: words of the command line.
-        makes: what the command does.
-        trains: whether `env.train` is played whatever `runner.only_eval` says.
+        errors: errors already found in the configuration; `config` has defaults in their place.
+        words: words of the command line.
+        purpose: purpose of the command.
+        plays_train: whether `env.train` is played whatever `runner.only_eval` says.
         only_look: whether no worker will start, see :func:`rlcore.placement.find_inventory`.
         whole: whether `config` describes a whole run; if it only chooses some components, only
             the machine is checked.
@@ -69,29 +69,32 @@ def look(
     Returns:
         The facts of the run, None if errors prevent gathering them; and the findings.
     """
-    facts, errors, further = None, list(wrong), further or {}
-    collects = makes == "demonstrations"
+    facts: Facts | None = None
+    obstacles = list(errors)
+    further = further or {}
+    collects = purpose == "demonstrations"
     if whole:
-        facts, more = survey(
+        facts, surveyed = survey(
             config, registry, further=further, collects=collects, only_look=only_look
         )
-        errors += more
+        obstacles += surveyed
     rows = [*([] if collects else places.findings(config)), *instruction_warnings.findings(config)]
-    if facts is not None and not errors and not rows:
+    if facts is not None and not obstacles and not rows:
         announce(facts, collects=collects)
-    if trains:  # for the doctor hooks
+    if plays_train:  # for the doctor hooks
         config = replace(config, runner=replace(config.runner, only_eval=False))
         config.freeze()
     if facts is not None and facts.policy is not None and not collects:
-        rows += resources(facts, given, updates=makes == "updates")
+        rows += resources(facts, words, updates=purpose == "updates")
+    configs = further.values() or [config]
     return facts, [
-        *map(_of_error, [*errors, *lacking_trackers(config, registry)]),
+        *map(_error_finding, [*obstacles, *lacking_trackers(config, registry)]),
         *map(of_row, rows),
         *(
-            of_row(one, "" if one["name"].startswith("env.") else "this machine lacks ")
-            for one in _of_plugins(further.values() or [config], registry, bool(errors))
+            of_row(row, "" if row["name"].startswith("env.") else "this machine lacks ")
+            for row in _plugin_rows(configs, registry, bool(obstacles))
         ),
-        *map(of_row, doctor_rows(registry, chosen_components(*(further.values() or [config])))),
+        *map(of_row, doctor_rows(registry, chosen_components(*configs))),
     ]
 
 
@@ -104,12 +107,16 @@ def require(findings: Iterable[Finding], but: tuple[type[UserError], ...] = ()) 
     Raises:
         UserError: one error that lists all obstacles and their fixes.
     """
-    errors = [one.error for one in findings if one.error and not isinstance(one.error, but)]
-    if len({(type(each), each.hint) for each in errors}) > 1:
-        said = [f"{len(errors)} things keep this run from starting:"]
+    errors = [
+        finding.error
+        for finding in findings
+        if finding.error and not isinstance(finding.error, but)
+    ]
+    if len({(type(error), error.hint) for error in errors}) > 1:
+        lines = [f"{len(errors)} things keep this run from starting:"]
         for hint, message in group_by_hint(errors).items():
-            said += [message, f"  fix: {hint}"] if hint else [message]
-        raise UserError("\n".join(said))
+            lines += [message, f"  fix: {hint}"] if hint else [message]
+        raise UserError("\n".join(lines))
     if errors:
         raise join_errors(errors)
 
@@ -119,8 +126,8 @@ def chosen_plugins(config: RunConfig, registry: Registry) -> set[str]:
 
     A plugin without an env, a model or an algorithm is included too, as it serves every run.
     """
-    bring = {one.plugin for slot in SLOTS for one in registry.components(slot.kind)}
-    others = {name for name, _ in registry.manager.list_name_plugin()} - bring
+    providers = {part.plugin for slot in SLOTS for part in registry.components(slot.kind)}
+    others = {name for name, _ in registry.manager.list_name_plugin()} - providers
     return others | {registry.get(kind, name).plugin for kind, name in chosen_components(config)}
 
 
@@ -137,17 +144,17 @@ def chosen_components(*configs: RunConfig) -> set[tuple[Kind, str]]:
     return chosen
 
 
-def _of_plugins(configs: Iterable[RunConfig], registry: Registry, refused: bool) -> Iterator[Row]:
+def _plugin_rows(configs: Iterable[RunConfig], registry: Registry, refused: bool) -> Iterator[Row]:
     """Yield doctor rows of the chosen plugins; of rows with equal name and fix, only the first."""
-    found: dict[tuple[str, str], Row] = {}
-    for each in configs:
-        asked = chosen_plugins(each, registry)
+    rows: dict[tuple[str, str], Row] = {}
+    for config in configs:
+        plugins = chosen_plugins(config, registry)
         # a doctor hook may fail because of an error that is already reported
-        for one in registry.doctor(each, asked, failures=not refused):
-            found.setdefault((one["name"], one["fix"] or one["detail"]), one)
-    yield from found.values()
+        for row in registry.doctor(config, plugins, failures=not refused):
+            rows.setdefault((row["name"], row["fix"] or row["detail"]), row)
+    yield from rows.values()
 
 
-def _of_error(error: UserError) -> Finding:
-    missing = isinstance(error, (*OF_THE_USER, MissingPackageError))
+def _error_finding(error: UserError) -> Finding:
+    missing = isinstance(error, (*MISSING_INPUTS, MissingPackageError))
     return Finding("missing" if missing else "refused", error.message, error.hint or "", error)

@@ -48,7 +48,7 @@ def resources(facts: Facts, given: Sequence[str] = (), *, updates: bool = True) 
     """
     local = facts.config.cluster.inventory is None and not joins(facts.config.cluster)
     if local:
-        yield from _computing(facts)
+        yield from _accelerators(facts)
     yield from _memory(facts, plan_command(facts.config, given))
     if local and not facts.config.runner.only_eval:
         yield from _disk(facts)
@@ -56,74 +56,75 @@ def resources(facts: Facts, given: Sequence[str] = (), *, updates: bool = True) 
             yield _time(facts.config)
 
 
-def _computing(facts: Facts) -> Iterator[Row]:
+def _accelerators(facts: Facts) -> Iterator[Row]:
     """Check whether torch can use the policy's accelerators, without importing it."""
-    plan, torch = facts.placement, find_spec("torch")
+    plan = facts.placement
+    torch = find_spec("torch")
     placed = [process for name in ("rollout", "actor") for process in plan.processes(name)]
     if all(map(plan.is_on_cores, placed)) or torch is None or torch.origin is None:
         return
-    built = Path(torch.origin).with_name("version.py").read_text(encoding="utf-8")
-    if not re.search(r"^(cuda|hip)\b.*= *['\"]", built, re.MULTILINE):
-        found = version("torch")
-        said = f"{found} is built for CPUs alone, and the policy is placed on GPUs"
-        fix = f"pip install --force-reinstall torch=={found.partition('+')[0]}"
-        yield row("torch", said, "missing", fix)
+    version_file = Path(torch.origin).with_name("version.py").read_text(encoding="utf-8")
+    if not re.search(r"^(cuda|hip)\b.*= *['\"]", version_file, re.MULTILINE):
+        installed = version("torch")
+        detail = f"{installed} is built for CPUs alone, and the policy is placed on GPUs"
+        fix = f"pip install --force-reinstall torch=={installed.partition('+')[0]}"
+        yield row("torch", detail, "missing", fix)
 
 
 def _memory(facts: Facts, fix: str) -> Iterator[Row]:
     """Check for each node the memory of its fullest accelerator and its main memory."""
-    plan, least = facts.placement, facts.least_memory
+    plan = facts.placement
+    least = facts.least_memory
     expected = with_fitting_micro_batches(plan, facts.memory)
     for index, node in enumerate(plan.inventory.nodes):
-        of = f" of node {index}" if len(plan.inventory.nodes) > 1 else ""
-        gpu = [most_loaded(plan, index, each) for each in (least, expected)]
-        main = [main_memory(plan, index, each) for each in (least, expected)]
+        of_node = f" of node {index}" if len(plan.inventory.nodes) > 1 else ""
+        gpu = [most_loaded(plan, index, memory) for memory in (least, expected)]
+        main = [main_memory(plan, index, memory) for memory in (least, expected)]
         kinds = (("GPU memory", gpu, node.gpu_memory), ("main memory", main, node.memory))
         for kind, (bare, most), have in kinds:
             if not have:
                 continue
-            said, status = f"about {format_bytes(most)} of {format_bytes(have)}", "ok"
+            detail = f"about {format_bytes(most)} of {format_bytes(have)}"
+            status = "ok"
             if bare > have:
-                said, status = (
-                    f"{BARE} take {format_bytes(bare)} of {format_bytes(have)}",
-                    "missing",
-                )
+                detail = f"{BARE} take {format_bytes(bare)} of {format_bytes(have)}"
+                status = "missing"
             elif not fits(most, have):
-                said, status = f"{said}, and {format_bytes(usable(have))} may be filled", "warning"
-            yield row(kind + of, said, status, fix)
+                detail += f", and {format_bytes(usable(have))} may be filled"
+                status = "warning"
+            yield row(kind + of_node, detail, status, fix)
 
 
 def _disk(facts: Facts) -> Iterator[Row]:
     """Check the disk space for the checkpoints that are stored at once."""
-    config, spec = facts.config, facts.counted
+    config = facts.config
+    spec = facts.counted
     reference = facts.needs is not None and facts.needs.reference_logprobs
     need = memory_per_process("actor", spec, config.actor.model.precision, reference=reference)
-    each = need.weights + need.state - BYTES["fp32"] * spec.trainable_parameters  # no gradients
-    kept = _checkpoints_at_once(config.runner)
-    runner = config.runner
-    place = Path(runner.logger.log_path).absolute()
-    free = shutil.disk_usage(next(one for one in (place, *place.parents) if one.exists())).free
-    said = (
-        f"{kept} checkpoints of {format_bytes(each)}"
-        if kept > 1
-        else f"a checkpoint of {format_bytes(each)}"
-    )
+    size = need.weights + need.state - BYTES["fp32"] * spec.trainable_parameters  # no gradients
+    count = _checkpoints_at_once(config.runner)
+    folder = Path(config.runner.logger.log_path).absolute()
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    checkpoints = f"{count} checkpoints" if count > 1 else "a checkpoint"
+    detail = f"{checkpoints} of {format_bytes(size)}"
     shared = facts.replay_bytes  # checkpoints share its files, except rows that newer ones dropped
-    said += f" and a replay of {format_bytes(shared)}" if shared else ""
-    said = f"{said}, {format_bytes(free)} free at {place}"
+    detail += f" and a replay of {format_bytes(shared)}" if shared else ""
+    detail += f", {format_bytes(free)} free at {folder}"
     fix = "runner.logger.log_path=FOLDER, or runner.keep_last=1"
-    # supervised training alone keeps no optimizer
-    if (need.weights if config.sft.enabled else each + shared) > free:
-        yield row("disk", said, "missing", fix)
+    # supervised training alone stores no optimizer
+    if (need.weights if config.sft.enabled else size + shared) > free:
+        yield row("disk", detail, "missing", fix)
+    elif count * size + shared > free:
+        yield row("disk", detail, "warning", fix)
     else:
-        yield (
-            row("disk", said, "warning", fix) if kept * each + shared > free else row("disk", said)
-        )
+        yield row("disk", detail)
 
 
 def _checkpoints_at_once(runner: RunnerConfig) -> int:
     """Return the largest number of checkpoints on the disk at once; 1 if nothing bounds it."""
-    interval, counts = checkpoint_interval(runner), []
+    interval = checkpoint_interval(runner)
+    counts: list[int] = []
     if runner.save_interval == OFF:
         counts.append(1)
     elif interval is not None and runner.max_epochs != OFF:
@@ -136,17 +137,20 @@ def _checkpoints_at_once(runner: RunnerConfig) -> int:
 
 def _time(config: RunConfig) -> Row:
     """Estimate the duration from the speed of the last run with the same name."""
-    logger, updates = config.runner.logger, config.runner.max_epochs
-    named, place = logger.experiment_name, Path(logger.log_path)
-    runs = [log for name in (named, f"{named}-[0-9]*") for log in place.glob(f"{name}/{METRICS}")]
+    updates = config.runner.max_epochs
+    name = config.runner.logger.experiment_name
+    folder = Path(config.runner.logger.log_path)
+    runs = [*folder.glob(f"{name}/{METRICS}"), *folder.glob(f"{name}-[0-9]*/{METRICS}")]
     for log in sorted(runs, key=lambda file: file.stat().st_mtime, reverse=True):
         try:
             lines = [parse_json(line) for line in list(read_lines(log))[-LATEST:] if line]
-            seconds = [sum(line[name] for name in SECONDS) for line in lines if SECONDS[1] in line]
+            seconds = [
+                sum(line[metric] for metric in SECONDS) for line in lines if SECONDS[1] in line
+            ]
         except (OSError, ValueError, TypeError, KeyError):  # metrics of a run that was killed
             continue
         if seconds and updates > 0:
-            each = sum(seconds) / len(seconds)
-            said = f"about {updates * each / 3600:.1f} h: {updates} updates of {each:.1f} s, "
-            return row("time", f"{said}as in {log.parent}; evaluations besides")
-    return row("time", f"not known: no run of this name in {place}")
+            mean = sum(seconds) / len(seconds)
+            total = f"about {updates * mean / 3600:.1f} h: {updates} updates of {mean:.1f} s"
+            return row("time", f"{total}, as in {log.parent}; evaluations not included")
+    return row("time", f"not known: no run of this name in {folder}")

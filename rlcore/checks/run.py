@@ -66,10 +66,10 @@ def check(
         PlacementError: the placement can't be carried out.
     """
     registry = registry or load_plugins()
-    facts, wrong = survey(config, registry, plan, further, collects=collects)
-    wrong = [*lacking_trackers(config, registry), *wrong]
-    if wrong or facts is None:
-        raise join_errors(wrong)
+    facts, errors = survey(config, registry, plan, further, collects=collects)
+    errors = [*lacking_trackers(config, registry), *errors]
+    if errors or facts is None:
+        raise join_errors(errors)
     return facts
 
 
@@ -94,35 +94,38 @@ def survey(
     Returns:
         The facts, None if an env or the placement is invalid; and the errors.
     """
-    wrong: list[UserError] = [*_lacking_writers(config, registry)]
+    errors: list[UserError] = [*_lacking_writers(config, registry)]
     numbers = [*range_violations(config), *limits.videos(config)]
     folders = [*places.violations(config)]
-    wrong += map(_refusal, [*numbers, *folders])
-    seen = _without(config, [*numbers, *folders])
-    with collect_errors(wrong):
-        plan = plan or planned(seen, find_inventory(seen.cluster, only_look=only_look), registry)
-    others, of_rows = {}, []
+    errors += map(_refusal, [*numbers, *folders])
+    valid = _with_defaults(config, [*numbers, *folders])
+    with collect_errors(errors):
+        plan = plan or planned(valid, find_inventory(valid.cluster, only_look=only_look), registry)
+    others: dict[str, EnvSpec] = {}
+    row_errors: list[tuple[str, UserError]] = []
     for name, row in (further or {}).items():
-        of_row, errors = survey(row, registry, plan, only_look=only_look)
-        of_rows += [(name, error) for error in errors]
-        if of_row is not None:
-            others[name] = of_row.envs["eval"]
-    with collect_errors(wrong):
-        for name, side in ({} if further else further_sides(seen, registry)).items():
+        row_facts, found_errors = survey(row, registry, plan, only_look=only_look)
+        row_errors += [(name, error) for error in found_errors]
+        if row_facts is not None:
+            others[name] = row_facts.envs["eval"]
+    with collect_errors(errors):
+        for name, side in ({} if further else further_sides(valid, registry)).items():
             others[name] = env_spec(registry, f"env.{name}", side.env.eval)
-    facts, refused = _gathered(seen, registry, plan, others)
-    wrong += refused
+    facts, refusals = _facts_or_error(valid, registry, plan, others)
+    errors += refusals
     if facts is not None and not numbers:
-        wrong += [_refusal(sentence) for each in CHECKS for sentence in each(facts)]
+        errors += [_refusal(sentence) for run_check in CHECKS for sentence in run_check(facts)]
         taught = facts.needs is not None and facts.needs.demonstrations
-        if collects or taught or (seen.sft.enabled and not seen.runner.only_eval):
-            with collect_errors(wrong):
-                wrong += map(_refusal, check_supervised(facts, collects=collects))
+        if collects or taught or (valid.sft.enabled and not valid.runner.only_eval):
+            with collect_errors(errors):
+                errors += map(_refusal, check_supervised(facts, collects=collects))
     # an error that the configuration has without the row is not reported again for the row
-    own = {error.message for error in wrong}
-    first = [(name, error) for name, error in of_rows if error.message not in own][:1]
-    wrong += [type(e)(f"row {name}: {e.message}", hint=e.hint) for name, e in first]
-    return facts, wrong
+    own = {error.message for error in errors}
+    for name, error in row_errors:
+        if error.message not in own:
+            errors.append(type(error)(f"row {name}: {error.message}", hint=error.hint))
+            break
+    return facts, errors
 
 
 def lacking_trackers(config: RunConfig, registry: Registry) -> Iterator[PluginError]:
@@ -138,19 +141,20 @@ def _refusal(sentence: str) -> ConfigError:
     return ConfigError(sentence, hint=EXPLAINED)
 
 
-def _without(config: RunConfig, sentences: Sequence[str]) -> RunConfig:
+def _with_defaults(config: RunConfig, sentences: Sequence[str]) -> RunConfig:
     """Return the configuration with defaults for the keys that the sentences begin with."""
     if not sentences:
         return config
-    seen, defaults = deepcopy(config), {key.path: key.default for key in schema_tree.walk(config)}
+    valid = deepcopy(config)
+    defaults = {key.path: key.default for key in schema_tree.walk(config)}
     for sentence in sentences:
         path = sentence.partition(" ")[0]
         section, _, name = path.rpartition(".")
-        vars(schema_tree.value_of(seen, section))[name] = defaults[path]  # sections may be frozen
-    return seen
+        vars(schema_tree.value_of(valid, section))[name] = defaults[path]  # sections may be frozen
+    return valid
 
 
-def _gathered(
+def _facts_or_error(
     config: RunConfig, registry: Registry, plan: Plan | None, others: Mapping[str, EnvSpec]
 ) -> tuple[Facts | None, list[UserError]]:
     """Return the facts and at most one error.
@@ -158,15 +162,17 @@ def _gathered(
     If the facts can't be gathered, they are gathered without the checkpoint, then without a policy;
     the error says why. None if that fails too, or there is no plan.
     """
-    somewhere = plan or make_plan(ClusterConfig(), Inventory((Node(cpus=1),)), registry)
-    model, refused = config.actor.model, list[UserError]()
+    some_plan = plan or make_plan(ClusterConfig(), Inventory((Node(cpus=1),)), registry)
+    model = config.actor.model
+    refusals: list[UserError] = []
     fresh = replace(model, model_path=None, lora_path=None)
-    for each in (model, fresh, replace(fresh, model_type="")):
-        seen = config if each is model else replace(config, actor=replace(config.actor, model=each))
-        with collect_errors(refused):
-            facts = gather_facts(seen, registry, somewhere, others)
-            return facts if plan else None, refused[:1]
-    return None, refused[:1]
+    for tried in (model, fresh, replace(fresh, model_type="")):
+        if tried is not model:
+            config = replace(config, actor=replace(config.actor, model=tried))
+        with collect_errors(refusals):
+            facts = gather_facts(config, registry, some_plan, others)
+            return facts if plan else None, refusals[:1]
+    return None, refusals[:1]
 
 
 def _lacking_writers(config: RunConfig, registry: Registry) -> Iterator[PluginError]:
@@ -176,8 +182,8 @@ def _lacking_writers(config: RunConfig, registry: Registry) -> Iterator[PluginEr
     """
     hooks = registry.manager.hook
     for side, hook in (("train", hooks.rlcore_after_rollout), ("eval", hooks.rlcore_after_eval)):
-        asked = config.env.sides[side].video_cfg.save_video
-        if asked and not any("films" in impl.argnames for impl in hook.get_hookimpls()):
+        saves = config.env.sides[side].video_cfg.save_video
+        if saves and not any("films" in impl.argnames for impl in hook.get_hookimpls()):
             yield PluginError(
                 f"env.{side}.video_cfg.save_video=true needs a plugin that writes videos, and none "
                 "is installed",
@@ -203,13 +209,13 @@ def announce(facts: Facts, *, collects: bool = False) -> None:
     strategy = config.actor.fsdp_config.sharding_strategy
     if strategy != NO_SHARD and config.cluster.backend == "local":
         warn(
-            f"actor.fsdp_config.sharding_strategy={strategy} divides nothing with "
-            "cluster.backend=local: one process is all actor processes"
+            f"actor.fsdp_config.sharding_strategy={strategy} shards nothing with "
+            "cluster.backend=local: there is one process"
         )
     elif strategy != NO_SHARD and facts.placement.shards == 1:
         warn(
-            f"actor.fsdp_config.sharding_strategy={strategy} divides nothing: each actor process "
-            "holds all parameters, as they are divided among one"
+            f"actor.fsdp_config.sharding_strategy={strategy} shards nothing: each actor process "
+            "holds all parameters"
         )
     if config.rollout.sync != "auto" and facts.placement.fused:
         warn(
@@ -221,8 +227,8 @@ def announce(facts: Facts, *, collects: bool = False) -> None:
         *updates.more_than_a_rank_gets(facts),
     ):
         warn(sentence)
-    drawn = config.actor.model.model_path is None and facts.policy.parameters > 0
-    if drawn and not config.sft.enabled:
+    is_random = config.actor.model.model_path is None and facts.policy.parameters > 0
+    if is_random and not config.sft.enabled:
         warn("actor.model.model_path is null: the policy starts from random weights")
     if facts.policy.value_dim and facts.needs is not None and not facts.needs.values:
         warn(
@@ -233,9 +239,10 @@ def announce(facts: Facts, *, collects: bool = False) -> None:
     if facts.needs is not None and acted_with not in (None, config.algorithm.name):
         warn(
             f"networks of algorithm {acted_with} acted with the policy in actor.model.model_path; "
-            f"{config.algorithm.name} begins with the policy alone"
+            f"{config.algorithm.name} starts from the policy alone"
         )
-    train, evaluation = facts.envs["train"], facts.envs["eval"]
+    train = facts.envs["train"]
+    evaluation = facts.envs["eval"]
     read = facts.policy.num_images
     if 0 < read < len(train.cameras):
         names = [camera.name for camera in train.cameras]
@@ -244,12 +251,12 @@ def announce(facts: Facts, *, collects: bool = False) -> None:
             f"(actor.model.num_images_in_input): {', '.join(names[:read])}; "
             f"rendered but unused: {', '.join(names[read:])}"
         )
-    for name, drawn, other in EnvFacts.from_spec(train).rendering_differences(
+    for name, trained, evaluated in EnvFacts.from_spec(train).rendering_differences(
         EnvFacts.from_spec(evaluation)
     ):
         warn(
-            f"{name} is {drawn} in env.train and {other} in env.eval: the policy is evaluated "
-            "on other pixels than it is trained on"
+            f"{name} is {trained} in env.train and {evaluated} in env.eval: the policy is "
+            "evaluated on other pixels than it is trained on"
         )
     for sentence in render_differs(facts, "actor.model.model_path"):
         warn(sentence)
@@ -263,9 +270,11 @@ def render_differs(facts: Facts, policy: str) -> Iterator[str]:
     Args:
         policy: name of the policy in messages.
     """
-    trained, here = facts.trained_in, EnvFacts.from_spec(facts.envs["train"])
-    for name, then, now in trained.rendering_differences(here) if trained else ():
+    if facts.trained_in is None:
+        return
+    train = EnvFacts.from_spec(facts.envs["train"])
+    for name, before, current in facts.trained_in.rendering_differences(train):
         yield (
-            f"{name} was {then} when {policy} was trained and is {now} in env.train: the policy "
-            "sees other pixels"
+            f"{name} was {before} when {policy} was trained and is {current} in env.train: the "
+            "policy sees other pixels"
         )

@@ -37,7 +37,8 @@ def continued_training_is_possible(facts: Facts) -> Iterator[str]:
 
 @CHECKS.add
 def groups_divide_columns(facts: Facts) -> Iterator[str]:
-    env, algorithm = facts.config.env.train, facts.config.algorithm
+    env = facts.config.env.train
+    algorithm = facts.config.algorithm
     if facts.needs is None:
         return
     if facts.needs.groups and algorithm.group_size == 1:
@@ -55,10 +56,12 @@ def groups_divide_columns(facts: Facts) -> Iterator[str]:
 
 @CHECKS.add
 def batches_divide(facts: Facts) -> Iterator[str]:
-    actor, ranks = facts.config.actor, facts.workers["actor"]
+    actor = facts.config.actor
+    ranks = facts.workers["actor"]
     step = actor.micro_batch_size * ranks
-    drawn = "actor.global_batch_size" in facts.config.algorithm.unused
-    if drawn or any(more_than_a_rank_gets(facts)):  # other sizes are drawn; a small one only warns
+    is_unused = "actor.global_batch_size" in facts.config.algorithm.unused
+    # an algorithm that draws batches has its own size; a small size only causes a warning
+    if is_unused or any(more_than_a_rank_gets(facts)):
         return
     if facts.policy is not None and step > 0 and actor.global_batch_size % step:
         yield (
@@ -72,7 +75,8 @@ def more_than_a_rank_gets(facts: Facts) -> Iterator[str]:
 
     This happens when a recipe for fewer machines runs on more ranks.
     """
-    actor, ranks = facts.config.actor, facts.workers["actor"]
+    actor = facts.config.actor
+    ranks = facts.workers["actor"]
     share, rest = divmod(actor.global_batch_size, ranks)
     if facts.policy is not None and not rest and share < actor.micro_batch_size:
         yield (

@@ -60,5 +60,5 @@ def _as_table(inventory: Inventory) -> str:
             format_ranges(inventory.ranks(index)) or "-",
             ", ".join(f"{name}={value}" for name, value in node.labels.items()) or "-",
         )
-    what = "accelerators" if inventory.kind == "GPU" else "cores, as no node has accelerators"
-    return as_text(table, f"{inventory.total} ranks: {what}", width=WIDTH)
+    unit = "accelerators" if inventory.kind == "GPU" else "cores, as no node has accelerators"
+    return as_text(table, f"{inventory.total} ranks: {unit}", width=WIDTH)

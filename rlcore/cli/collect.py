@@ -25,5 +25,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
     """Compose a configuration with the format that `--format` names."""
-    form = request.options["format"]
-    return COLLECT.compose(request, [*overrides, *([f"collect.format={form}"] if form else [])])
+    name = request.options["format"]
+    if name:
+        overrides = [*overrides, f"collect.format={name}"]
+    return COLLECT.compose(request, overrides)

@@ -1,7 +1,7 @@
 """`rlcore completion bash|zsh`: print a script that completes commands, recipes, names and keys.
 
-The script holds the words of what is installed now, so that completing starts no Python; print it
-again when plugins were installed.
+The script holds the names of everything that is installed now, so that completing starts no Python;
+print it again after plugins were installed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from rlcore.cli.parser import Parser
-from rlcore.cli.request import NOT_HERE
+from rlcore.cli.request import UNSUPPORTED
 
 SHELLS = ("bash", "zsh")
 ZSH = "autoload -Uz bashcompinit && bashcompinit\n"
@@ -42,9 +42,9 @@ def main(arguments: Sequence[str]) -> int:
         "WORDS": _words(),
     }
     script = Path(__file__).with_name("completion.bash").read_text(encoding="utf-8")
-    for name, some in words.items():
-        script = script.replace(f"@{name}@", " ".join(some))
-    targets = {one.spec.name: one.spec.target for one in registry.components("command")}
+    for name, choices in words.items():
+        script = script.replace(f"@{name}@", " ".join(choices))
+    targets = {part.spec.name: part.spec.target for part in registry.components("command")}
     flags = "\n".join(
         f"    {name}) echo {' '.join(_flags(target))!r} ;;" for name, target in targets.items()
     )
@@ -77,8 +77,9 @@ def _words() -> list[str]:
         for name in catalog.registry.names(slot.kind):
             with contextlib.suppress(UserError):  # broken; `rlcore plugins` shows its error
                 section = default_settings(catalog.registry, slot, name)
-                found = schema_tree.walk(section, slot.section)
-                keys |= dict.fromkeys(key.path for key in found if not key.section)
+                for key in schema_tree.walk(section, slot.section):
+                    if not key.section:
+                        keys[key.path] = None
     options = [f"{group}={name}" for group in COMPONENT_GROUPS for name in catalog.options(group)]
     return [*options, *(f"{key}=" for key in keys)]
 
@@ -89,13 +90,15 @@ def _flags(target: str) -> list[str]:
     The source is searched for string literals; no command is imported.
     """
     module = target.partition(":")[0]
-    found = _named_in(module)
-    if {"run_verb", "parse_request"} & found:
-        found |= _named_in("rlcore.cli.request") - {flag for some in NOT_HERE for flag in some}
-    return sorted({"--help"} | {word for word in found if word.startswith("--")})
+    words = _literals(module)
+    if {"run_verb", "parse_request"} & words:
+        unsupported = {flag for spellings in UNSUPPORTED for flag in spellings}
+        words |= _literals("rlcore.cli.request") - unsupported
+    return sorted({"--help"} | {word for word in words if word.startswith("--")})
 
 
-def _named_in(module: str) -> set[str]:
+def _literals(module: str) -> set[str]:
+    """Return the flags in a module's source, and which of the parsing functions it calls."""
     top, *inner = module.split(".")
     spec = find_spec(top)
     if spec is None or spec.origin is None:

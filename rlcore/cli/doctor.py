@@ -30,54 +30,54 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     registry = load_plugins()
     if request.overrides:
-        found = [*_of_a_run(request, registry), of_row(_kernels())]
+        findings = [*_run_findings(request, registry), of_row(_kernels())]
     else:
         rows = [
             *registry.doctor(None),
             *doctor_rows(registry, None),
-            *_kinds(registry),
+            *_missing_kinds(registry),
             *_backend(),
         ]
-        found = [*map(of_row, rows)]
-    bad = [each for each in registry.rows() if each.status == "BAD"]
-    for each in bad:
-        whose = f"{each.distribution} {each.version}"
-        print(f"BAD      {each.kind} {each.name} ({whose}): {each.reason}")
-    print(*found, sep="\n")
-    lost = len(bad) + sum(bool(one.error) for one in found)
-    warned = sum(one.status == "warning" for one in found)
-    said = f"{lost or 'nothing'} missing, {warned or 'no'} warning{'s' * (warned != 1)}"
-    print(said if request.overrides else f"{said}; what one run needs: rlcore doctor EXPERIMENT")
-    return 1 if lost else 0
+        findings = [*map(of_row, rows)]
+    bad = [plugin for plugin in registry.rows() if plugin.status == "BAD"]
+    for plugin in bad:
+        source = f"{plugin.distribution} {plugin.version}"
+        print(f"BAD      {plugin.kind} {plugin.name} ({source}): {plugin.reason}")
+    print(*findings, sep="\n")
+    missing = len(bad) + sum(bool(finding.error) for finding in findings)
+    warnings = sum(finding.status == "warning" for finding in findings)
+    total = f"{missing or 'nothing'} missing, {warnings or 'no'} warning{'s' * (warnings != 1)}"
+    print(total if request.overrides else f"{total}; what one run needs: rlcore doctor EXPERIMENT")
+    return 1 if missing else 0
 
 
-def _of_a_run(request: Request, registry: Registry) -> Sequence[Finding]:
+def _run_findings(request: Request, registry: Registry) -> Sequence[Finding]:
     """Return the findings that a run of this configuration would have."""
     # imported here, because the command without arguments does not need them
-    from rlcore.checks.ready import look
-    from rlcore.cli.verbs import Verb, composed_as_far
+    from rlcore.checks.ready import find_obstacles
+    from rlcore.cli.verbs import Verb, compose_leniently
     from rlcore.config.compose import chosen
 
-    anything = Verb("doctor", loop="", require=())
-    config, wrong = composed_as_far(anything.compose, request)
+    verb = Verb("doctor", loop="", require=())
+    config, errors = compose_leniently(verb.compose, request)
     whole = all(chosen(config, group) for group in COMPONENT_GROUPS)
-    given = request.overrides
-    return look(config, registry, wrong=wrong, given=given, only_look=True, whole=whole)[1]
+    _, findings = find_obstacles(
+        config, registry, errors=errors, words=request.overrides, only_look=True, whole=whole
+    )
+    return findings
 
 
-def _kinds(registry: Registry) -> list[Row]:
+def _missing_kinds(registry: Registry) -> list[Row]:
     """Return a row if no loaded plugin provides a kind of component that every run needs."""
     missing = [kind for kind in COMPONENT_GROUPS.values() if not registry.names(kind)]
     if not missing:
         return []
-    named = ", ".join(extras.not_installed({each.distribution for each in registry.rows()}))
-    absent = (
-        f" ({'; '.join(registry.missing_distributions())})"
-        if registry.missing_distributions()
-        else ""
+    choices = ", ".join(extras.not_installed({plugin.distribution for plugin in registry.rows()}))
+    absent = registry.missing_distributions()
+    detail = f"no {' and no '.join(missing)} is loaded" + (
+        f" ({'; '.join(absent)})" if absent else ""
     )
-    detail = f"no {' and no '.join(missing)} is loaded{absent}"
-    fix = f'pip install "rlcore[NAME,...]", where NAME is one of: {named}'
+    fix = f'pip install "rlcore[NAME,...]", where NAME is one of: {choices}'
     return [row("plugins", detail, "missing", fix)]
 
 
@@ -98,14 +98,15 @@ def _kernels() -> Row:
     """
     from rlcore.rollout.batch_invariance import check_kernels
 
-    mkl, by_user = current_environment().get(MKL), user_setting() is not None
+    mkl = current_environment().get(MKL)
+    by_user = user_setting() is not None
     using = f"{MKL}={mkl}{' (set by hand)' if by_user else ''}" if mkl else f"no {MKL}"
-    moved = {rows: names for rows in BATCHES if (names := check_kernels(rows)[0])}
-    if not moved:
+    failures = {rows: names for rows in BATCHES if (names := check_kernels(rows)[0])}
+    if not failures:
         batches = ", ".join(map(str, BATCHES))
-        held = f"a row has the same bits at every place in batches of {batches}"
-        return row("kernels", f"{using}; {held}")
-    rows, names = next(iter(moved.items()))
+        detail = f"{using}; a row has the same bits at every place in batches of {batches}"
+        return row("kernels", detail)
+    rows, names = next(iter(failures.items()))
     detail = (
         f"{using}; a row's bits depend on its place in a batch ({names[0]}, {rows} rows), so runs "
         "repeat up to rounding only, whatever rollout.forward_batch is"

@@ -29,9 +29,9 @@ EVAL = Verb(
             **TRUST,
             VERIFY: {
                 "action": "store_true",
-                "help": f"{ALL_FILES}; then repeat the evaluation that was kept with it, and "
-                "compare success, return, length and measures of each episode. In a folder that "
-                "rlcore eval made: repeat that and compare likewise, without its files",
+                "help": f"{ALL_FILES}; then repeat the evaluation that is stored with it, and "
+                "compare success, return, length and measures of each episode. For the folder of "
+                "an rlcore eval: repeat and compare that evaluation, without a check of files",
             },
         },
         takes_folder=True,
@@ -56,9 +56,14 @@ def configure(request: Request, overrides: Sequence[str], *, verify: bool = Fals
     Raises:
         UserError: as for :func:`rlcore.api.run.config_to_evaluate`.
     """
-    named, rest = None, overrides
+    folder = None
     if overrides and overrides[0].startswith(BY_RECIPE):
-        named, rest = overrides[0].removeprefix(BY_RECIPE), overrides[1:]
+        folder = overrides[0].removeprefix(BY_RECIPE)
+        overrides = overrides[1:]
     return config_to_evaluate(
-        named, *rest, config_dirs=request.config_dirs, trust=request.options["trust"], verify=verify
+        folder,
+        *overrides,
+        config_dirs=request.config_dirs,
+        trust=request.options["trust"],
+        verify=verify,
     )

@@ -12,8 +12,8 @@ from rlcore.plugins.registry import load_plugins
 def main(arguments: Sequence[str]) -> int:
     """Print all commands with their summaries.
 
-    :mod:`rlcore.cli.main` turns `rlcore help COMMAND` into `rlcore COMMAND --help`, so that it does
-    not get here.
+    :mod:`rlcore.cli.main` turns `rlcore help COMMAND` into `rlcore COMMAND --help`, so this
+    function gets no command.
     """
     summaries = {c.spec.name: c.spec.summary for c in load_plugins().components("command")}
     width = max(10, *(len(name) + 2 for name in summaries))
@@ -21,7 +21,8 @@ def main(arguments: Sequence[str]) -> int:
     print("usage: rlcore COMMAND ...")
     columns = get_terminal_size((1000, 0)).columns
     for name, summary in summaries.items():
-        head, under = f"  {name:<{width}}", " " * (width + 2)
-        print(fill(summary, columns, initial_indent=head, subsequent_indent=under).rstrip())
+        head = f"  {name:<{width}}"
+        indent = " " * (width + 2)
+        print(fill(summary, columns, initial_indent=head, subsequent_indent=indent).rstrip())
     print("\nrlcore COMMAND --help says more; rlcore --version prints the version.")
     return 0

@@ -1,5 +1,7 @@
-"""List presets and recipes in addition to the components, and show all details of one name. Light:
-files are read as text, and no schema is loaded."""
+"""List presets and recipes in addition to the components, and show all details of one name.
+
+Light: files are read as text, and no schema is loaded.
+"""
 
 from __future__ import annotations
 
@@ -44,9 +46,9 @@ def about(registry: Registry, name: str | None, rows: Sequence[PluginRow], *, as
         return json.dumps([{"recipe": recipe, "cost": cost and asdict(cost)}], indent=2)
     lines = [] if as_json else details(registry, name)
     if not rows and not lines:
-        known = {row.name for row in registry.rows()}
+        components = {row.name for row in registry.rows()}
         options = (catalog.options(group) for group in (*COMPONENT_GROUPS, EXPERIMENT))
-        raise registry.not_found("component or recipe", name, known.union(*options))
+        raise registry.not_found("component or recipe", name, components.union(*options))
     return "\n".join(lines)
 
 
@@ -56,15 +58,21 @@ def presets_and_recipes(registry: Registry) -> str:
     Presets are the options of a group that are not the name of a component. Recipes that need a
     component which is not installed are listed separately, with the command that installs it.
     """
-    catalog, lines = Catalog(registry), list[str]()
+    catalog = Catalog(registry)
+    lines: list[str] = []
     for group, kind in COMPONENT_GROUPS.items():
         own = {*registry.names(kind)}
         names = [name for name in catalog.options(group) if name not in own]
         lines += ["", f"presets, {group}=NAME", _filled(names)] if names else []
-    usable, lacking = list[str](), dict[str, list[str]]()
-    there = {group: {*catalog.options(group)} for group in COMPONENT_GROUPS}
+    usable: list[str] = []
+    lacking: dict[str, list[str]] = {}
+    installed = {group: {*catalog.options(group)} for group in COMPONENT_GROUPS}
     for name in catalog.options(EXPERIMENT):
-        absent = [choice for choice in _choices(catalog, name) if choice[1] not in there[choice[0]]]
+        absent = [
+            (group, option)
+            for group, option in _choices(catalog, name)
+            if option not in installed[group]
+        ]
         if absent:
             kinds = [(COMPONENT_GROUPS[group], option) for group, option in absent]
             needs = registry.install_command(kinds) or ", ".join(map("=".join, absent))
@@ -74,13 +82,13 @@ def presets_and_recipes(registry: Registry) -> str:
     lines += ["", "recipes, rlcore train NAME", _filled(usable or ["none can be used"])]
     for needs, names in lacking.items():
         lines += ["", f"recipes that lack something: {needs}", _filled(names)]
-    return "\n".join([*lines, "", "rlcore plugins NAME tells all of one"])
+    return "\n".join([*lines, "", "rlcore plugins NAME shows all details of one"])
 
 
 def details(registry: Registry, name: str) -> list[str]:
-    """Return lines on the components, presets and recipe of that name; empty if there are none."""
+    """Return lines about the components, presets and recipe of that name, which may be none."""
     catalog = Catalog(registry)
-    lines = [*_of_components(registry, name), *_of_presets(catalog, name)]
+    lines = [*_component_lines(registry, name), *_preset_lines(catalog, name)]
     recipe, _ = catalog.recipe(name)
     if recipe is not None:
         from rlcore.config.costs import cost_of  # imported here, as it imports the YAML parser
@@ -93,20 +101,22 @@ def details(registry: Registry, name: str) -> list[str]:
     return lines
 
 
-def _of_components(registry: Registry, name: str) -> Iterator[str]:
+def _component_lines(registry: Registry, name: str) -> Iterator[str]:
     for kind in dict.fromkeys(row.kind for row in registry.rows() if row.name == name):
-        for one in [c for c in registry.components(kind) if c.spec.name == name]:  # type: ignore[arg-type]
-            if one.spec.summary:
-                yield f"  {one.spec.summary}"
-            yield f"  {kind} {name} is {one.spec.target}"
-            if absent := extras.lacking(one.spec.packages):
+        for component in registry.components(kind):  # type: ignore[arg-type]
+            if component.spec.name != name:
+                continue
+            if component.spec.summary:
+                yield f"  {component.spec.summary}"
+            yield f"  {kind} {name} is {component.spec.target}"
+            if absent := extras.lacking(component.spec.packages):
                 yield f"  lacks {', '.join(absent)}: {extras.installing(absent)}"
-            group = next((g for g, own in COMPONENT_GROUPS.items() if own == kind), None)
+            group = next((group for group, of in COMPONENT_GROUPS.items() if of == kind), None)
             if group is not None:
-                yield from _used(Catalog(registry), group, name, kind)
+                yield from _component_usage(Catalog(registry), group, name, kind)
 
 
-def _used(catalog: Catalog, group: str, name: str, kind: str) -> Iterator[str]:
+def _component_usage(catalog: Catalog, group: str, name: str, kind: str) -> Iterator[str]:
     key = {"env": "env_type", "model": "model_type"}.get(group, "name")
     setting = re.compile(rf"^{key}:\s*{re.escape(name)}\s*$", re.M)
     presets = [
@@ -132,7 +142,7 @@ def _usage(group: str, name: str, presets: list[str], recipes: list[str]) -> Ite
     yield f"  its keys: rlcore train {group}={name} --help {section}"
 
 
-def _of_presets(catalog: Catalog, name: str) -> Iterator[str]:
+def _preset_lines(catalog: Catalog, name: str) -> Iterator[str]:
     for group in COMPONENT_GROUPS:
         if (file := catalog.file(group, name)) is not None:
             yield f"preset {group}={name}: {file}"
@@ -152,11 +162,11 @@ def _choices(catalog: Catalog, recipe: str, depth: int = 4) -> list[tuple[str, s
         depth: levels of base recipes to follow, which also ends a circle of recipes.
     """
     text = _text(catalog, EXPERIMENT, recipe)
-    found = dict(CHOICE.findall(text))
+    choices = dict(CHOICE.findall(text))
     for base in BASE.findall(text) if depth else ():
         if catalog.file(EXPERIMENT, base) is not None:
-            found = dict(_choices(catalog, base, depth - 1)) | found
-    return [*found.items()]
+            choices = dict(_choices(catalog, base, depth - 1)) | choices
+    return [*choices.items()]
 
 
 def _heading(catalog: Catalog, group: str, name: str) -> list[str]:
@@ -175,7 +185,12 @@ def _text(catalog: Catalog, group: str, name: str) -> str:
     return data.decode(errors="replace")
 
 
-def _filled(names: list[str], what: str = "") -> str:
-    width, under = min(WIDTH, get_terminal_size((WIDTH, 0)).columns), "    " if what else "  "
-    return fill(what + ", ".join(names), width, initial_indent="  ", subsequent_indent=under,
-                break_on_hyphens=False)  # fmt: skip
+def _filled(names: list[str], label: str = "") -> str:
+    """Wrap the names to the width of the terminal, after a label."""
+    return fill(
+        label + ", ".join(names),
+        min(WIDTH, get_terminal_size((WIDTH, 0)).columns),
+        initial_indent="  ",
+        subsequent_indent="    " if label else "  ",
+        break_on_hyphens=False,
+    )

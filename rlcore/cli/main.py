@@ -23,7 +23,7 @@ from rlcore.utils.stdio import escape_output
 from rlcore.utils.text import format_exception
 
 AGAIN = "give the command again"
-GONE = (OSError, ValueError)  # stderr has no reader any more, or an env has closed it
+CLOSED = (OSError, ValueError)  # stderr has no reader any more, or an env has closed it
 
 
 class CommandError(PluginError):
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except KeyboardInterrupt as error:
         number = signals.number_of(error)
-        with contextlib.suppress(*GONE):
+        with contextlib.suppress(*CLOSED):
             print(signals.final_message(number), file=sys.stderr)
         return signals.exit_code(number)
     except BrokenPipeError:  # the reader has exited: `rlcore plugins | head`
@@ -77,13 +77,14 @@ def _dispatch(words: list[str]) -> int:
     except (UserError, BrokenPipeError):
         raise
     except Exception as error:
-        told = file_error(error, AGAIN) or _blame(command, error)
-        if told is None:  # a bug in rlcore keeps its traceback
+        user_error = file_error(error, AGAIN) or _blame(command, error)
+        if user_error is None:  # a bug in rlcore keeps its traceback
             raise
-        raise told from error
+        raise user_error from error
     if not isinstance(code, int):
         raise CommandError(
-            f"{_whose(command)} must return its exit code, a whole number, got {code!r:.80}"
+            f"{_name_with_version(command)} must return its exit code, a whole number, "
+            f"got {code!r:.80}"
         )
     return code
 
@@ -97,7 +98,7 @@ def _command(name: str) -> Component:
             the name.
     """
     registry = load_plugins()
-    if "=" in name:  # no name of a command has it
+    if "=" in name:  # command names have no equals sign
         raise UserError(f"there is no command {name!r}", hint=f"rlcore train {name}")
     return registry.get("command", name)
 
@@ -108,26 +109,30 @@ def _blame(command: Component, error: Exception) -> CommandError | None:
         return None
     own = error.__traceback__ and error.__traceback__.tb_next  # without the frame of _dispatch
     return CommandError(
-        f"{_whose(command)} failed: {format_exception(error, own)}",
+        f"{_name_with_version(command)} failed: {format_exception(error, own)}",
         hint="this is a bug in the plugin; please report it to its authors",
     )
 
 
-def _whose(command: Component) -> str:
+def _name_with_version(command: Component) -> str:
     return f"command {command.spec.name!r} of {command.distribution} {command.version}"
 
 
 def _print_error(error: UserError) -> None:
-    with contextlib.suppress(*GONE):
+    with contextlib.suppress(*CLOSED):
         print(f"error: {error.message}", file=sys.stderr)
         if error.hint is not None:
             print(f"  hint: {error.hint}", file=sys.stderr)
 
 
 def _show_warning(
-    message: Warning | str, category: type[Warning], filename: str, lineno: int,
-    file: TextIO | None = None, line: str | None = None,
-) -> None:  # fmt: skip
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
     """Print a warning of rlcore to the user as one line, and any other in Python's form."""
     text = f"warning: {message}\n"
     if not issubclass(category, RunWarning):

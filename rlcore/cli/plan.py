@@ -1,9 +1,9 @@
-"""`rlcore plan EXPERIMENT [overrides]`: suggest a placement and name the limiting resource.
+"""Run `rlcore plan EXPERIMENT [overrides]`: suggest a placement and name the limiting resource.
 
-For common machines, or for those of `cluster.inventory` or `cluster.address`.
-
+Layouts are suggested for common machines, or for those of `cluster.inventory` or `cluster.address`.
 A layout is suggested if every check passes and its processes fit into memory, if need be with
-smaller micro-batches or with recomputed activations; if none does, one that trains adapters.
+smaller micro-batches or with recomputed activations. If no layout fits, layouts that train adapters
+are tried.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rlcore.checks.facts import Facts, planned
 from rlcore.checks.placement_table import assumed
 from rlcore.checks.run import check
 from rlcore.cli.request import parse_request, print_help
-from rlcore.cli.verbs import Verb, composed_as_far
+from rlcore.cli.verbs import Verb, compose_leniently
 from rlcore.config.schema import RunConfig
 from rlcore.config.schema.actor import NO_SHARD
 from rlcore.contracts.errors import UserError
@@ -29,7 +29,7 @@ from rlcore.plugins.registry import Registry, load_plugins
 from rlcore.utils.text import format_value
 
 VERB = Verb("plan", "")
-DIVIDED = "full_shard"  # sharding strategy that is tried if no layout fits with the run's own
+SHARDED = "full_shard"  # sharding strategy that is tried if no layout fits with the run's own
 ADAPTERS = {"actor.model.is_lora": True}  # tried if sharding is not enough
 MICRO = "actor.micro_batch_size"
 RECOMPUTED = "actor.fsdp_config.gradient_checkpointing"
@@ -45,19 +45,19 @@ class Tried:
         keys: keys of the configuration that select it.
         fills: memory use of the fullest accelerator and node; empty if the layout is refused.
         refused: why the layout is refused.
-        other: the same layout with offload of the components for which it lowers the peak memory;
-            None if offload is enabled already or does not help.
+        offloaded: the same layout with offload of the components for which it lowers the peak
+            memory; None if offload is enabled already or does not help.
     """
 
     name: str
     keys: dict[str, Any]
     fills: tuple[Fill, ...] = ()
     refused: str = ""
-    other: Tried | None = None
+    offloaded: Tried | None = None
 
     @property
     def fits(self) -> bool:
-        """Whether the layout is valid and fits into memory."""
+        """True if the layout is valid and fits into memory."""
         return bool(self.fills) and all(fill.fits for fill in self.fills)
 
 
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str]) -> int:
     if request.help:
         print_help("plan", request)
         return 0
-    config, _ = composed_as_far(VERB.compose, request)
+    config, _ = compose_leniently(VERB.compose, request)
     registry = load_plugins()
     fits = False
     assumptions = dict[str, None]()
@@ -81,8 +81,8 @@ def main(arguments: Sequence[str]) -> int:
         assumptions |= dict.fromkeys(assumed(inventory))
         if keys is not None:
             fits = True
-            asked = ["rlcore", "train", *arguments, "--dry-run", *words, *_assigned(keys)]
-            print(f"  look at it: {shlex.join(asked)}")
+            command = ["rlcore", "train", *arguments, "--dry-run", *words, *_assigned(keys)]
+            print(f"  look at it: {shlex.join(command)}")
     print(*assumptions, sep="\n")
     return 0 if fits else 1
 
@@ -111,9 +111,12 @@ def _proposal(
     lines, keys = _fitting(config, registry, inventory, {})
     if keys is not None or config.actor.model.is_lora:
         return lines, keys
-    instead, keys = _fitting(_changed(config, ADAPTERS), registry, inventory, ADAPTERS)
+    adapter_lines, keys = _fitting(_changed(config, ADAPTERS), registry, inventory, ADAPTERS)
     if keys is not None:
-        lines += ["with adapters instead of all weights, which is another training:", *instead]
+        lines += [
+            "with adapters instead of all weights, which is another training:",
+            *adapter_lines,
+        ]
     return lines, keys
 
 
@@ -131,18 +134,18 @@ def _fitting(
     """
     own = config.actor.fsdp_config.sharding_strategy
     lines: list[str] = []
-    for strategy in dict.fromkeys((own, DIVIDED)) if inventory.total > 1 else (NO_SHARD,):
+    for strategy in dict.fromkeys((own, SHARDED)) if inventory.total > 1 else (NO_SHARD,):
         candidates = [
             _try(config, registry, inventory, *layout, strategy)
             for layout in layouts(inventory).items()
         ]
         # moving weights on and off accelerators takes time, so offload is tried last
-        candidates += [tried.other for tried in candidates if tried.other is not None]
+        candidates += [tried.offloaded for tried in candidates if tried.offloaded is not None]
         for tried in candidates:
             if tried.fits:
                 keys = {**changes, **tried.keys}
                 words = [f"  {word}" for word in _assigned(keys)]
-                return [*lines, f"{tried.name} fits:", *words, *map(_left, tried.fills)], keys
+                return [*lines, f"{tried.name} fits:", *words, *map(_memory_use, tried.fills)], keys
             lines += _why_not(tried)
     return lines, None
 
@@ -166,20 +169,19 @@ def _try(
         }
         try:
             plan = planned(_changed(config, keys), inventory, registry)
-            wanted = config.actor.micro_batch_size
-            micro = config.actor.largest_micro_batch(wanted, plan.world_size("actor")) or wanted
-            keys[MICRO] = micro
+            size = config.actor.micro_batch_size
+            keys[MICRO] = config.actor.largest_micro_batch(size, plan.world_size("actor")) or size
             facts = check(_changed(config, keys), registry, plan)
         except UserError as error:
             refused = Tried(name, keys, refused="; ".join(error.message.splitlines()))
         else:
-            full, changes = _filled(plan, facts)
-            leaving = _leaving(name, keys, plan, facts)
-            return Tried(name, keys | changes, full, other=leaving)
+            fills, changes = _fill(plan, facts)
+            offloaded = _with_offload(name, keys, plan, facts)
+            return Tried(name, keys | changes, fills, offloaded=offloaded)
     return refused
 
 
-def _filled(plan: Plan, facts: Facts) -> tuple[tuple[Fill, ...], dict[str, Any]]:
+def _fill(plan: Plan, facts: Facts) -> tuple[tuple[Fill, ...], dict[str, Any]]:
     """Find the largest micro-batch with which a layout fits.
 
     Gradient checkpointing, which recomputes activations, is tried only if no size fits without it.
@@ -188,18 +190,18 @@ def _filled(plan: Plan, facts: Facts) -> tuple[tuple[Fill, ...], dict[str, Any]]
         (memory use, keys to change). If nothing fits, they are those of the last attempt, which
         uses the least memory.
     """
-    kinds: list[tuple[dict[str, Any], Facts]] = [({}, facts)]
+    variants: list[tuple[dict[str, Any], Facts]] = [({}, facts)]
     if facts.counted.has_checkpointing:
-        again = {RECOMPUTED: True}
-        kinds.append((again, replace(facts, config=_changed(facts.config, again))))
+        recomputed = {RECOMPUTED: True}
+        variants.append((recomputed, replace(facts, config=_changed(facts.config, recomputed))))
     sizes = list(_micro_batches(facts))
-    for changes, kind in kinds:
-        memory = kind.memory
+    for changes, variant in variants:
+        memory = variant.memory
         for samples in sizes:
-            full = fill(plan, with_samples(memory, samples))
-            if all(filled.fits for filled in full):
-                return full, changes | ({MICRO: samples} if samples != sizes[0] else {})
-    return full, changes
+            fills = fill(plan, with_samples(memory, samples))
+            if all(filled.fits for filled in fills):
+                return fills, changes | ({MICRO: samples} if samples != sizes[0] else {})
+    return fills, changes
 
 
 def _micro_batches(facts: Facts) -> Iterator[int]:
@@ -207,21 +209,22 @@ def _micro_batches(facts: Facts) -> Iterator[int]:
 
     The first one is that of the configuration.
     """
-    actor, ranks = facts.config.actor, facts.workers["actor"]
+    actor = facts.config.actor
+    ranks = facts.workers["actor"]
     size: int | None = actor.micro_batch_size
     while size:
         yield size
         size = actor.largest_micro_batch(size - 1, ranks)
 
 
-def _leaving(name: str, keys: dict[str, Any], plan: Plan, facts: Facts) -> Tried | None:
+def _with_offload(name: str, keys: dict[str, Any], plan: Plan, facts: Facts) -> Tried | None:
     """Return the layout with offload; None if it is enabled already or does not help."""
-    asked = roles_to_offload(plan, facts.memory)
-    if not asked or set(asked) <= set(plan.offloads):
+    components = roles_to_offload(plan, facts.memory)
+    if not components or set(components) <= set(plan.offloads):
         return None
-    full, changes = _filled(replace(plan, offloads=asked), facts)
-    offload = {f"{name}.enable_offload": True for name in asked}
-    return Tried(f"{name.rstrip(',')}, with offload,", keys | changes | offload, full)
+    fills, changes = _fill(replace(plan, offloads=components), facts)
+    offload = {f"{component}.enable_offload": True for component in components}
+    return Tried(f"{name.rstrip(',')}, with offload,", keys | changes | offload, fills)
 
 
 def _changed(section: Any, keys: Mapping[str, Any]) -> Any:
@@ -241,17 +244,19 @@ def _assigned(keys: Mapping[str, Any]) -> list[str]:
     return [f"{key}={format_value(value)}" for key, value in keys.items()]
 
 
-def _left(filled: Fill) -> str:
-    of = f" of {format_bytes(filled.have)}" if filled.have else "; its size is not known"
+def _memory_use(filled: Fill) -> str:
+    capacity = f" of {format_bytes(filled.have)}" if filled.have else "; its size is not known"
     main = " of main memory" if filled.what == "node" else ""
-    return f"the fullest {filled.what} holds {format_bytes(filled.need)}{of}{main}"
+    return f"the fullest {filled.what} holds {format_bytes(filled.need)}{capacity}{main}"
 
 
 def _why_not(tried: Tried) -> Iterator[str]:
     if not tried.fills:
         yield f"{tried.name} is refused: {tried.refused}"
         return
-    full = max(tried.fills, key=lambda filled: filled.share)
-    of = f"{format_bytes(full.have)}, of which {format_bytes(usable(full.have))} may be filled"
-    what = f"the fullest {full.what} would hold {format_bytes(full.need)} of {of}"
-    yield f"{tried.name} does not fit: memory binds, {what}"
+    fullest = max(tried.fills, key=lambda filled: filled.share)
+    yield (
+        f"{tried.name} does not fit: memory binds, the fullest {fullest.what} would hold "
+        f"{format_bytes(fullest.need)} of {format_bytes(fullest.have)}, of which "
+        f"{format_bytes(usable(fullest.have))} may be filled"
+    )

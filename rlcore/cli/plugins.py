@@ -1,5 +1,5 @@
-"""Run `rlcore plugins [NAME] [--json]`: list what the installed plugins provide, BAD ones included,
-presets and recipes; with a name, all of that one."""
+"""Run `rlcore plugins [NAME] [--json]`: list the components of installed plugins, also BAD ones,
+presets and recipes; with a name, show all details of that one."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     registry = load_plugins()
     installed = checked_rows(registry, registry.rows())
-    name, as_json = options.name, options.json
+    name = options.name
+    as_json = options.json
     rows = [row for row in installed if name in (None, row.name)]
-    more = about(registry, name, rows, as_json=as_json)
-    if not rows and not more:
+    details = about(registry, name, rows, as_json=as_json)
+    if not rows and not details:
         raise registry.not_found("component or recipe", name, [row.name for row in installed])
     if as_json:
-        print(more or json.dumps([asdict(row) for row in rows], indent=2))
+        print(details or json.dumps([asdict(row) for row in rows], indent=2))
     else:
-        print(*([table(rows)] if rows else []), *([more] if more else []), sep="\n")
+        print(*([table(rows)] if rows else []), *([details] if details else []), sep="\n")
         extra = extras.not_installed({row.distribution for row in installed})
         if extra and name is None:
             print(f"\nnot installed ({extras.install_command(['NAME,...'])}): {', '.join(extra)}")

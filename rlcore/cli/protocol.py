@@ -1,5 +1,6 @@
-"""Run `rlcore eval [RUN | EXPERIMENT] protocol=NAME [overrides]`, which `rlcore eval` hands on:
-evaluate a policy under all settings of a plugin's protocol.
+"""Run `rlcore eval [RUN | EXPERIMENT] protocol=NAME [overrides]`, which `rlcore eval` delegates.
+
+It evaluates a policy under all settings of a plugin's protocol.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from rlcore.contracts.errors import ConfigError
 from rlcore.plugins.registry import load_plugins
 
 FLAG = "--protocol"
-UNDER = replace(
+EVAL_PROTOCOL = replace(
     EVAL,
     loop="rlcore.training.protocol.play:run",
     form=replace(
@@ -33,12 +34,12 @@ UNDER = replace(
 
 def main(arguments: Sequence[str]) -> int:
     """Evaluate; see :func:`rlcore.cli.verbs.run_verb`."""
-    named = [word for word in arguments if word.startswith(PROTOCOL)]
-    rest = [word for word in arguments if word not in named]
-    if not named and not {"-h", "--help"}.isdisjoint(rest):
-        return run_verb(UNDER, rest)
-    name = _known([word.partition("=")[2] for word in named])
-    return run_verb(UNDER, [*rest, f"{FLAG}={name}"], under_protocol)
+    protocols = [word for word in arguments if word.startswith(PROTOCOL)]
+    rest = [word for word in arguments if word not in protocols]
+    if not protocols and not {"-h", "--help"}.isdisjoint(rest):
+        return run_verb(EVAL_PROTOCOL, rest)
+    name = _registered_name([word.partition("=")[2] for word in protocols])
+    return run_verb(EVAL_PROTOCOL, [*rest, f"{FLAG}={name}"], under_protocol)
 
 
 def under_protocol(request: Request, overrides: Sequence[str]) -> RunConfig:
@@ -60,19 +61,19 @@ def under_protocol(request: Request, overrides: Sequence[str]) -> RunConfig:
 
     name = request.options["protocol"]
     first = overrides[0].removeprefix(BY_RECIPE) if overrides else ""
-    of_a_run = bool(overrides) and overrides[0].startswith(BY_RECIPE) and is_folder(first)
-    if of_a_run:
+    names_run = bool(overrides) and overrides[0].startswith(BY_RECIPE) and is_folder(first)
+    if names_run:
         run = RunFolder.containing(Path(first).resolve()).name
-        called = f"runner.logger.experiment_name={quote(f'{run}-{name}')}"
-        overrides = [overrides[0], called, *overrides[1:]]
+        name_of_run = f"runner.logger.experiment_name={quote(f'{run}-{name}')}"
+        overrides = [overrides[0], name_of_run, *overrides[1:]]
     config = configure(request, overrides)
-    if of_a_run:
+    if names_run:
         for row in rows_of(config, protocol=name, given=overridden_keys(overrides)).values():
             check_untrained(row, RunFolder.containing(Path(first).resolve()))
     return config
 
 
-def _known(names: Sequence[str]) -> str:
+def _registered_name(names: Sequence[str]) -> str:
     """Return the name of the protocol.
 
     Raises:

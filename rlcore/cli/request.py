@@ -79,24 +79,24 @@ class Form:
 
 PLAIN = Form()
 HYDRA = ("hydra.", "hydra/")
-UNHEEDED = {
+INEFFECTIVE = {
     "hydra.mode": "-m plays a sweep, and without it there is one run",
     "hydra.run": "runner.logger.log_path=DIR and runner.logger.experiment_name=NAME name the "
     "folder of a run, hydra.sweep.dir=DIR with -m that of a sweep",
     "hydra.job.chdir": "runs stay in the folder where the command was typed",
-    "hydra.output_subdir": "config.yaml in the folder of a run is what was composed",
+    "hydra.output_subdir": "config.yaml in a run's folder is the composed configuration",
     "hydra.verbose": "-v, or runner.logger.verbose=true, prints more",
     "hydra.searchpath": "--config-dir DIR names a folder with groups of your own",
     "hydra.help": "rlcore VERB --help prints the help",
     "hydra.hydra_help": "rlcore VERB --help prints the help",
-    "hydra.runtime": "it is what Hydra notes of a command; --cfg hydra prints it",
-    "hydra.overrides": "it is what Hydra notes of a command; --cfg hydra prints it",
+    "hydra.runtime": "Hydra records it about a command; --cfg hydra prints it",
+    "hydra.overrides": "Hydra records it about a command; --cfg hydra prints it",
 }
 """Keys of Hydra without effect in rlcore, with or without `-m`: `{key: what to use, or why}`."""
 VERBOSE = "runner.logger.verbose=true"
 ABOUT_HYDRA = ("hydra", "all")
 """Values of `--cfg` in addition to `job`, which print Hydra's own configuration too."""
-NOT_HERE = {
+UNSUPPORTED = {
     ("--info", "-i"): "rlcore plugins lists what is installed; --cfg all, --help KEY",
     ("--config-path", "-cp"): "--config-dir DIR",
     ("--run", "-r"): "leave it out: without -m there is one run",
@@ -108,7 +108,7 @@ TRUST: dict[str, dict[str, Any]] = {
     "--trust": {
         "action": "store_true",
         "help": "let the folder's configuration import modules and join clusters, which runs "
-        "code of whoever made it; without this flag you must give those keys yourself",
+        "code of the folder's author; without this flag you must set those keys yourself",
     }
 }
 """Flag of the verbs that read a run's folder, for :attr:`Form.flags`."""
@@ -126,24 +126,24 @@ def parse_request(verb: str, arguments: Sequence[str], form: Form = PLAIN) -> Re
         ConfigError: an unknown flag or one that does not fit the verb, a word after the first that
             is no override, or an override of Hydra that has no effect here.
     """
-    given = {word.partition("=")[0] for word in arguments}
-    for flags, instead in NOT_HERE.items():
-        if not given.isdisjoint(flags):
-            raise ConfigError(f"{flags[0]} of Hydra is not there", hint=instead)
+    flags_given = {word.partition("=")[0] for word in arguments}
+    for flags, instead in UNSUPPORTED.items():
+        if not flags_given.isdisjoint(flags):
+            raise ConfigError(f"{flags[0]} of Hydra does not exist in rlcore", hint=instead)
     options = _parser(verb, form).parse_intermixed_args(list(arguments))
     if options.package and not options.cfg:
-        raise ConfigError("--package says which part --cfg prints", hint="--cfg job")
+        raise ConfigError("--package needs --cfg: it selects the part to print", hint="--cfg job")
     words: list[str] = [*filter(None, [options.config_name]), *options.words]
     key = folder = None
     if words and form.takes_folder and is_folder(words[0]):
         folder = BY_RECIPE + words[0]
         words = words[1:] if options.help else [folder, *words[1:]]
     if options.help:
-        words, key = _asked_about(words, options.config_dir)
+        words, key = _overrides_and_key(words, options.config_dir)
     if words and words[0] and words[0] != folder and not is_override(words[0]):
-        name, own = named_recipe(words[0])
+        name, folders = named_recipe(words[0])
         words[0] = BY_RECIPE + name
-        options.config_dir.extend(own)
+        options.config_dir.extend(folders)
     about_hydra = options.multirun or options.cfg in ABOUT_HYDRA
     if about_hydra and not form.sweeps and not options.help:
         flag = "--multirun" if options.multirun else f"--cfg {options.cfg}"
@@ -158,10 +158,10 @@ def parse_request(verb: str, arguments: Sequence[str], form: Form = PLAIN) -> Re
                 hint=f"rlcore {verb} {form.subject} [key=value ...]",
             )
         if word.lstrip("+~").startswith(HYDRA):
-            require_heeded(word)
+            require_effect(word)
         if word.lstrip("+~").startswith(HYDRA) and not about_hydra:
-            mend = "add -m" if form.sweeps else f"leave it out: {verb} takes one run at a time"
-            raise ConfigError(f"{word[:200]} is about a sweep", hint=mend)
+            hint = "add -m" if form.sweeps else f"leave it out: {verb} takes one run at a time"
+            raise ConfigError(f"{word[:200]} is about a sweep", hint=hint)
     words += [VERBOSE] if options.verbose else []
     return Request(
         overrides=tuple(words),
@@ -177,34 +177,37 @@ def parse_request(verb: str, arguments: Sequence[str], form: Form = PLAIN) -> Re
     )
 
 
-def require_heeded(word: str) -> None:
+def require_effect(word: str) -> None:
     """Check that an override of a key of Hydra has an effect in rlcore.
 
     Raises:
-        ConfigError: it has none; the hint says what to use in its place, or why there is nothing.
+        ConfigError: it has none; the hint names what to use in its place, or explains why nothing
+            replaces it.
     """
     key = word.lstrip("+~").partition("=")[0].replace("/", ".")
-    for unheeded, instead in UNHEEDED.items():
-        if f"{key}.".startswith(f"{unheeded}."):
+    for ineffective, instead in INEFFECTIVE.items():
+        if f"{key}.".startswith(f"{ineffective}."):
             raise ConfigError(f"{word[:200]} has no effect in rlcore", hint=instead)
 
 
-def _asked_about(words: list[str], config_dirs: Sequence[str]) -> tuple[list[str], str | None]:
+def _overrides_and_key(
+    words: list[str], config_dirs: Sequence[str]
+) -> tuple[list[str], str | None]:
     """Split the words of a command line with `--help` into overrides and the key to explain.
 
     A recipe and a key are both bare words, in any order.
 
     Returns:
-        The words without the key, a recipe first; and the key, None if there is none.
+        The words without the key, a recipe first; and the key, or None.
     """
     catalog = Catalog(load_plugins(), config_dirs)
     bare = [word for word in words if not is_override(word)]
-    named = [word for word in bare if word.endswith(YAML) or catalog.recipe(word)[0]]
-    key = next((word for word in reversed(bare) if word not in named), None)
-    rest = [word for word in words if word not in named]
+    recipes = [word for word in bare if word.endswith(YAML) or catalog.recipe(word)[0]]
+    key = next((word for word in reversed(bare) if word not in recipes), None)
+    rest = [word for word in words if word not in recipes]
     if key is not None:
         rest.remove(key)
-    return [*named, *rest], key
+    return [*recipes, *rest], key
 
 
 def _parser(verb: str, form: Form) -> argparse.ArgumentParser:
@@ -216,24 +219,26 @@ def _parser(verb: str, form: Form) -> argparse.ArgumentParser:
     )
     first = form.subject.strip("[").partition("]")[0]
     parser.add_argument("words", nargs="*", metavar=f"{first} or key=value")
-    own = parser.add_argument_group(f"flags of {verb}") if form.flags else parser
+    verb_flags = parser.add_argument_group(f"flags of {verb}") if form.flags else parser
     for flag, settings in form.flags.items():
-        own.add_argument(flag, **settings)
+        verb_flags.add_argument(flag, **settings)
     flags = parser.add_argument_group("flags")
     flags.add_argument(
         "-h", "--help", action="store_true", help="show this; --help KEY explains a key"
     )
     flags.add_argument("--dry-run", action="store_true", help="show the plan, start nothing")
-    flags.add_argument("-v", "--verbose", action="store_true", help=f"as {VERBOSE}")
+    flags.add_argument("-v", "--verbose", action="store_true", help=f"same as {VERBOSE}")
     flags.add_argument(
         "--cfg",
         "-c",
         choices=("job", *ABOUT_HYDRA),
         help="print the configuration: job, always resolved",
     )
-    flags.add_argument("--package", "-p", metavar="KEY", help="of that, what is below a key")
+    flags.add_argument("--package", "-p", metavar="KEY", help="print only the part below a key")
     flags.add_argument("--resolve", action="store_true", help="resolve what --cfg hydra prints")
-    flags.add_argument("--config-name", "-cn", metavar="EXPERIMENT", help="as naming it first")
+    flags.add_argument(
+        "--config-name", "-cn", metavar="EXPERIMENT", help="same as EXPERIMENT as the first word"
+    )
     flags.add_argument(
         "--config-dir",
         "-cd",

@@ -49,5 +49,5 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
         raise ConfigError(
             "which run should be resumed?", hint="rlcore resume RUN, a folder like logs/quickstart"
         )
-    named = overrides[0].removeprefix(BY_RECIPE)
-    return config_to_resume(named, *overrides[1:], **request.options)
+    folder = overrides[0].removeprefix(BY_RECIPE)
+    return config_to_resume(folder, *overrides[1:], **request.options)

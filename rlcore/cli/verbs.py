@@ -17,7 +17,7 @@ from rlcore.api import Draft, start
 from rlcore.checks.demonstrations import describe_demonstrations
 from rlcore.checks.doctor_rows import Finding
 from rlcore.checks.placement_table import placement_table
-from rlcore.checks.ready import OF_THE_USER, Makes, look, require
+from rlcore.checks.ready import MISSING_INPUTS, Purpose, find_obstacles, require
 from rlcore.cli.request import ABOUT_HYDRA, PLAIN, Form, Request, parse_request, print_help
 from rlcore.config.catalog import COMPONENT_GROUPS
 from rlcore.config.compose import IncompleteRecipeError, compose, to_yaml, yaml_below
@@ -35,7 +35,7 @@ from rlcore.utils.stdio import tolerate_broken_output
 if TYPE_CHECKING:
     from rlcore.checks.facts import Facts
 
-RESUME = "rlcore resume RUN goes on from the last checkpoint"
+RESUME = "rlcore resume RUN continues from the last checkpoint"
 SWEEP_COMMAND = "sweep"  # command of rlcore-sweeps
 Configure = Callable[[Request, Sequence[str]], RunConfig]
 
@@ -52,10 +52,10 @@ class Verb:
         loop_flags: names of flags in `form` whose values are passed to the loop as keyword
             arguments.
         further_sides: `"module:function"` that returns configurations of further sides to
-            evaluate on, by the name of their side; None: there are none. It takes the
-            configuration, the values of `loop_flags`, and as `given` the paths of the keys that
-            were given.
-        purpose: what the command does, whatever the configuration says.
+            evaluate on, by the name of their side; None if the command has no further sides. It
+            takes the configuration, the values of `loop_flags`, and as `given` the paths of the
+            overridden keys.
+        purpose: purpose of the command, whatever the configuration says.
         resumes: whether it can resume an earlier run.
         call: function of the Python API that runs it; None for :func:`rlcore.api.start`.
         plays_train: returns whether it plays `env.train` even if the configuration only evaluates.
@@ -67,7 +67,7 @@ class Verb:
     form: Form = PLAIN
     loop_flags: tuple[str, ...] = ()
     further_sides: str | None = None
-    purpose: Makes = "updates"
+    purpose: Purpose = "updates"
     resumes: bool = False
     call: Callable[[Draft], object] | None = None
     plays_train: Callable[[Request], bool] = lambda request: False
@@ -101,7 +101,7 @@ def run_verb(verb: Verb, arguments: Sequence[str], configure: Configure | None =
         return delegate_to(SWEEP_COMMAND, [verb.name, *arguments])
     runs = request.show is None and not request.dry_run
     with tolerate_broken_output() if runs else contextlib.nullcontext():
-        _run(verb, request, *composed_as_far(configure, request))
+        _run(verb, request, *compose_leniently(configure, request))
     return 0
 
 
@@ -115,7 +115,7 @@ def delegate_to(command: str, arguments: Sequence[str]) -> int:
     return code
 
 
-def composed_as_far(
+def compose_leniently(
     configure: Configure, request: Request
 ) -> tuple[RunConfig, Sequence[UserError]]:
     """Compose the configuration as far as possible.
@@ -133,31 +133,38 @@ def _run(
     verb: Verb,
     request: Request,
     config: RunConfig,
-    wrong: Sequence[UserError] = (),
+    errors: Sequence[UserError] = (),
 ) -> None:
     """Print the configuration or the plan of a dry run, or else check the configuration and run."""
     registry = load_plugins()
     if request.show is not None:
-        if wrong:
-            raise join_errors(wrong)
+        if errors:
+            raise join_errors(errors)
         print(yaml_below(to_yaml(config), request.package), end="")
         return
     if not verb.resumes:
         _refuse_resuming(verb, config)
     with _failure_file_hint(verb), watchdog.guard(config.cluster.timeouts.stop):
-        passed = {name: request.options[name] for name in verb.loop_flags}
+        loop_arguments = {name: request.options[name] for name in verb.loop_flags}
         further = {}
         if verb.further_sides:
-            given = overridden_keys(request.overrides)
-            further = load_target(verb.further_sides)(config, given=given, **passed)
-        trains = verb.plays_train(request)
+            keys = overridden_keys(request.overrides)
+            further = load_target(verb.further_sides)(config, given=keys, **loop_arguments)
+        plays_train = verb.plays_train(request)
         if request.dry_run:
-            _show(verb, config, *look(
-                config, registry, further, wrong=wrong, given=request.overrides,
-                makes=verb.purpose, trains=trains, only_look=True,
-            ))  # fmt: skip
+            facts, findings = find_obstacles(
+                config,
+                registry,
+                further,
+                errors=errors,
+                words=request.overrides,
+                purpose=verb.purpose,
+                plays_train=plays_train,
+                only_look=True,
+            )
+            _show_plan(verb, config, facts, findings)
             return
-        draft = Draft(config, wrong, request.overrides)
+        draft = Draft(config, errors, request.overrides)
         if verb.call is not None:
             verb.call(draft)
         else:
@@ -166,12 +173,14 @@ def _run(
                 draft,
                 further=further,
                 purpose=verb.purpose,
-                plays_train=trains,
-                loop_arguments=passed,
+                plays_train=plays_train,
+                loop_arguments=loop_arguments,
             )
 
 
-def _show(verb: Verb, config: RunConfig, facts: Facts | None, findings: Sequence[Finding]) -> None:
+def _show_plan(
+    verb: Verb, config: RunConfig, facts: Facts | None, findings: Sequence[Finding]
+) -> None:
     """Print the output of `--dry-run`.
 
     It consists of the choices and the run's folder, the placement with the estimated memory, the
@@ -184,16 +193,18 @@ def _show(verb: Verb, config: RunConfig, facts: Facts | None, findings: Sequence
     print(*config.recipe.choices, "->", Path(logger.log_path, logger.experiment_name))
     if facts is not None:
         print(placement_table(facts))
-    stays = (type(None), *OF_THE_USER)
-    shown = [one for one in findings if isinstance(one.error, stays)]
     costs = recipe_costs(config, load_plugins())
-    learned = list[str]()
     if facts is not None:
-        collects = verb.purpose == "demonstrations"
-        learned += filter(None, [describe_demonstrations(facts, collects=collects)])
-    last = "the configuration: --cfg job in place of --dry-run"
-    print(*learned, *costs, *shown, last, sep="\n")
-    require(findings, but=OF_THE_USER)
+        demonstrations = describe_demonstrations(facts, collects=verb.purpose == "demonstrations")
+        if demonstrations:
+            print(demonstrations)
+    for line in costs:
+        print(line)
+    for finding in findings:
+        if finding.error is None or isinstance(finding.error, MISSING_INPUTS):
+            print(finding)
+    print("the configuration: --cfg job in place of --dry-run")
+    require(findings, but=MISSING_INPUTS)
 
 
 def _refuse_resuming(verb: Verb, config: RunConfig) -> None:
@@ -223,14 +234,14 @@ def _failure_file_hint(verb: Verb) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        told = file_error(error, RESUME) if verb.resumes else None
-        if told is None:
+        user_error = file_error(error, RESUME) if verb.resumes else None
+        if user_error is None:
             raise
-        raise told from error
+        raise user_error from error
     except SystemExit as error:
-        at = traceback.extract_tb(error.__traceback__)[-1]
+        caller = traceback.extract_tb(error.__traceback__)[-1]
         raise PluginError(
-            f"the run was ended by sys.exit({error.code!r}) in {at.name}, line {at.lineno} of "
-            f"{at.filename}: a plugin must raise an error instead",
+            f"the run was ended by sys.exit({error.code!r}) in {caller.name}, line {caller.lineno} "
+            f"of {caller.filename}: a plugin must raise an error instead",
             hint=f"rlcore plugins; {LEAVE_OUT}",
         ) from None

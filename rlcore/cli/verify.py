@@ -1,6 +1,8 @@
-"""Run `rlcore eval RUN --verify [overrides]`, which `rlcore eval` hands on: compare all files of a
-checkpoint with their digests, and each episode with the evaluation that was kept with it. Where RUN
-is the folder of an evaluation, repeat that; files of its policy are not read beyond loading it.
+"""Run `rlcore eval RUN --verify [overrides]`, which `rlcore eval` delegates.
+
+It compares all files of a checkpoint with their digests, repeats the evaluation that is stored with
+the checkpoint, and compares each episode. If RUN is the folder of an evaluation, that evaluation is
+repeated, and no files are compared with digests.
 """
 
 from __future__ import annotations
@@ -34,15 +36,15 @@ def of_named_run(request: Request, overrides: Sequence[str]) -> RunConfig:
 
     if not overrides or not overrides[0].startswith(BY_RECIPE):
         raise ConfigError("which run should be verified?", hint="rlcore eval RUN --verify")
-    run = open_run(_named(overrides))  # says what is wrong with its name
+    run = open_run(_run_path(overrides))  # raises the error for a wrong name
     if of_evaluation(run.path) is not None:
         return run.config_to_evaluate(None, *overrides[1:], trust=request.options["trust"])
     return configure(request, overrides, verify=True)
 
 
 def _verify(draft: Draft) -> None:
-    start("rlcore.training.verify:run", draft, loop_arguments={"path": _named(draft.words)})
+    start("rlcore.training.verify:run", draft, loop_arguments={"path": _run_path(draft.words)})
 
 
-def _named(overrides: Sequence[str]) -> Path:
+def _run_path(overrides: Sequence[str]) -> Path:
     return Path(overrides[0].removeprefix(BY_RECIPE))

@@ -11,7 +11,7 @@ from refused import Started
 
 from rlcore.checks import ready, resources
 from rlcore.checks.doctor_rows import Finding
-from rlcore.checks.ready import OF_THE_USER
+from rlcore.checks.ready import MISSING_INPUTS
 from rlcore.cli import doctor, verbs
 from rlcore.cli.main import main
 from rlcore.files.core_configs import core_configs
@@ -29,10 +29,10 @@ Found = Callable[..., list[Finding]]
 def found(monkeypatch: pytest.MonkeyPatch, nothing_starts: Path) -> Found:
     """`found(*words)`: what a command finds, without starting anything."""
     seen: list[Finding] = []
-    look = ready.look
+    find = ready.find_obstacles
 
     def remember(*arguments: object, **named: object) -> object:
-        facts, findings = look(*arguments, **named)  # type: ignore[arg-type]
+        facts, findings = find(*arguments, **named)  # type: ignore[arg-type]
         seen[:] = findings
         return facts, findings
 
@@ -43,14 +43,14 @@ def found(monkeypatch: pytest.MonkeyPatch, nothing_starts: Path) -> Found:
         except Started:
             ends = False
         ending = [one.error for one in seen if one.error]
-        dry = [error for error in ending if not isinstance(error, OF_THE_USER)]
+        dry = [error for error in ending if not isinstance(error, MISSING_INPUTS)]
         assert ends == bool(dry if "--dry-run" in words else ending)
         return list(seen)
 
     free = SimpleNamespace(free=2**40)  # others write meanwhile
     monkeypatch.setattr(resources.shutil, "disk_usage", lambda place: free)
     for module in (verbs, ready):
-        monkeypatch.setattr(module, "look", remember)
+        monkeypatch.setattr(module, "find_obstacles", remember)
     monkeypatch.setattr(doctor, "_kernels", lambda: resources.row("kernels", ""))
     return run
 

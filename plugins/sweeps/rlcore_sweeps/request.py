@@ -21,7 +21,7 @@ from hydra.core.override_parser.types import ChoiceSweep, Override
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from rlcore.cli.request import HYDRA, require_heeded
+from rlcore.cli.request import HYDRA, require_effect
 from rlcore.config.catalog import BY_RECIPE, is_folder, is_override, named_recipe
 from rlcore.config.overrides import BOTH, parse, quote
 from rlcore.config.scalars import Scalar, holds_text, parsed
@@ -102,7 +102,7 @@ class SweepRequest:
                 continue
             if word in MULTIRUN:
                 continue
-            require_heeded(word)
+            require_effect(word)
             if bare.startswith(HYDRA) and (bare != word or "=" in word):
                 sorted_["hydra"].append(word)
             elif bare.startswith(SETTING):

@@ -51,7 +51,7 @@ def test_a_checkpoint_that_does_not_say_is_announced(registry, toy_run, tmp_path
     model = replace(config.actor.model, model_path=str(tmp_path))
     published = replace(config, actor=replace(config.actor, model=model))
     (note,) = said(replace(facts, config=published))
-    assert note.startswith("actor.model.model_path does not say which sentences it learned from")
+    assert note.startswith("actor.model.model_path does not record")
 
 
 def test_demonstrations_under_other_words_are_announced(registry, toy_run, tmp_path):

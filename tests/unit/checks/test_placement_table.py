@@ -72,7 +72,7 @@ def test_parameters_that_actors_divide():
         shard_over=0,
     )
     assert [role for role, _ in plan.roles()] == ["env", "rollout", "actor"]
-    assert "4 actor processes divide the parameters" in shown(plan, spec)
+    assert "4 actor processes shard the parameters" in shown(plan, spec)
 
 
 def test_what_is_gathered_at_once():

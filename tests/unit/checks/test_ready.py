@@ -9,7 +9,7 @@ import pytest
 
 from rlcore.checks import resources, run
 from rlcore.checks.doctor_rows import Finding
-from rlcore.checks.ready import Makes, look, require
+from rlcore.checks.ready import Purpose, find_obstacles, require
 from rlcore.cli import doctor
 from rlcore.cli.main import main
 from rlcore.config.compose import IncompleteRecipeError, MissingValueError, compose
@@ -114,7 +114,7 @@ def test_doctor_and_dry_run_say_the_same(lacking: None, elsewhere: Path, capsys)
 def test_what_only_warns_is_said_to_warn_and_ends_nothing(lacking: None, elsewhere: Path) -> None:
     config = compose(WORDS)
     with pytest.warns(ConfigWarning, match="random weights"):
-        _, found = look(config, load_plugins())
+        _, found = find_obstacles(config, load_plugins())
     assert [one.text for one in found if one.status == "warning"] == ["driver: old"]
     require([one for one in found if one.status in ("warning", "ok")])
 
@@ -196,9 +196,9 @@ def test_of_components_alone_only_the_machine_is_judged(elsewhere: Path, capsys)
 @pytest.mark.filterwarnings("ignore::rlcore.config.warning.ConfigWarning")
 def test_only_who_makes_a_policy_needs_its_checkpoint(elsewhere: Path) -> None:
     config = compose([*WORDS, "actor.model.model_path=somebody/something"])
-    made: dict[Makes, list[str]] = {"updates": ["missing"], "demonstrations": []}
+    made: dict[Purpose, list[str]] = {"updates": ["missing"], "demonstrations": []}
     for makes, wanted in made.items():
-        _, found = look(config, load_plugins(), makes=makes)
+        _, found = find_obstacles(config, load_plugins(), purpose=makes)
         named = [one.status for one in found if one.text.startswith("actor.model.model_path: ")]
         assert named == wanted
 

@@ -236,7 +236,7 @@ def test_a_run_asks_the_plugins_it_uses_and_those_without_components(
 
 
 TRAIN = ["train", *COLLECT[1:], "model=toy", "algorithm=ppo"]
-RESUME = "rlcore resume RUN goes on from the last checkpoint"
+RESUME = "rlcore resume RUN continues from the last checkpoint"
 
 
 @pytest.mark.parametrize(

@@ -500,7 +500,7 @@ def test_the_assets_of_all_rows_are_looked_for_before_the_first_is_played(tmp_pa
     registry = load_plugins()
 
     def lacking(further: dict[str, RunConfig]) -> list[Finding]:
-        found = ready.look(config, registry, further, whole=False)[1]
+        found = ready.find_obstacles(config, registry, further, whole=False)[1]
         return [one for one in found if one.text.startswith("robotwin: assets") and one.error]
 
     assert not lacking({})
