@@ -1,8 +1,8 @@
-"""Ways to damage what a run reads, and what the error must name. For test_damaged_checkpoints.
+"""Damages of files that a run reads, and the names that the error must contain.
 
 policy          the folder of a tiny π0, given as `actor.model.model_path`
-resume          a toy run with a checkpoint, taken up by `rlcore resume RUN`
-begun           one that was interrupted before its supervised start, likewise
+resume          a toy run with a checkpoint, given to `rlcore resume RUN`
+begun           a run interrupted before its supervised start, given to the same command
 eval            the folder of that run, given to `rlcore eval RUN`
 demonstrations  a data set, given as `collect.path`
 """
@@ -43,7 +43,7 @@ def remove(name: str) -> Damage:
 
 
 def cut(name: str, kept: float) -> Damage:
-    """Keep the first part of a file."""
+    """Truncate a file to the share `kept` of its bytes."""
 
     def damage(folder: Path) -> None:
         content = only(folder, name).read_bytes()
@@ -53,7 +53,7 @@ def cut(name: str, kept: float) -> Damage:
 
 
 def garble(name: str) -> Damage:
-    """Other content of the same length."""
+    """Overwrite a file with other bytes of the same length."""
 
     def damage(folder: Path) -> None:
         only(folder, name).write_bytes(b"#" * only(folder, name).stat().st_size)
@@ -66,13 +66,13 @@ def write(name: str, content: bytes) -> Damage:
 
 
 def flip_header(name: str, number: int) -> Damage:
-    """Flip one bit in what a safetensors header says of its tensors; every one of them counts."""
+    """Flip one bit in a safetensors header, in the part that describes the tensors."""
 
     def damage(folder: Path) -> None:
         content = bytearray(only(folder, name).read_bytes())
         length = int.from_bytes(content[:8], "little")
         header = content[8 : 8 + length]
-        # behind the metadata, which nobody reads, and before the padding
+        # after the metadata, which is never read, and before the padding
         first = (
             header.index(b"}", header.index(b"__metadata__")) + 1
             if b"__metadata__" in header
@@ -107,7 +107,7 @@ def flip_length(name: str) -> Damage:
 
 
 def retensor(name: str, change: Callable[[dict[str, torch.Tensor]], object]) -> Damage:
-    """Write a safetensors file anew, with other tensors."""
+    """Rewrite a safetensors file with changed tensors."""
 
     def damage(folder: Path) -> None:
         tensors = load_file(only(folder, name))
@@ -147,7 +147,7 @@ def file_instead(name: str) -> Damage:
 
 
 def only(folder: Path, name: str) -> Path:
-    """The place of that name below the folder."""
+    """Return the only path called `name` below the folder."""
     direct = folder / name
     if direct.exists():
         return direct
@@ -287,7 +287,7 @@ CHECKPOINT: dict[str, Case] = {
 
 
 def signed(change: Callable[[Any], object]) -> Callable[[Any], object]:
-    """The change, in a `state.json` whose digest of itself was made to fit."""
+    """Return the change followed by a new, valid digest of `state.json`."""
 
     def damage(content: dict) -> None:  # type: ignore[type-arg]
         change(content)
@@ -402,4 +402,4 @@ DAMAGES = {
     "eval": EVAL,
     "demonstrations": DEMONSTRATIONS,
 }
-"""`{place: {name: (damage, what the error must say)}}`"""
+"""`{place: {name: (damage, texts that the error must contain)}}`"""

@@ -1,7 +1,7 @@
-"""Damages of command lines and recipes, each of them wrong by construction.
+"""Random command lines and recipes, each of them wrong by construction.
 
-A damage is drawn from a generator of its own number, so that the 300 are the same everywhere and
-one can be looked at alone. It knows what it broke: `culprits` must stand in the answer.
+Each damage is drawn with a seed of its own, so that every machine tries the same 300 and one of
+them can be repeated alone. The error must contain the damage's `culprits`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ VERBS = ("train", "eval", "sft", "collect")
 RECIPE = "damaged"
 ASK = (f"experiment={RECIPE}",)
 ONE_PROCESS_EACH = "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}"
-# Numbers that mean something below zero.
+# Keys whose negative values are valid.
 SIGNED = {"env.train.reward_coef", "env.eval.reward_coef", "algorithm.entropy_bonus"}
 
 
@@ -37,10 +37,10 @@ class Damage:
     """One broken input.
 
     Attributes:
-        verb: of the command.
-        words: behind the verb.
-        culprits: texts that the error must hold, as they were written.
-        recipe: bytes of `experiment/damaged.yaml` in a folder that is handed over, or None.
+        verb: the command's name.
+        words: the arguments after the verb.
+        culprits: texts that the error must contain.
+        recipe: bytes of `experiment/damaged.yaml` in a folder given as --config-dir, or None.
     """
 
     verb: str
@@ -55,7 +55,7 @@ class Damage:
 
 
 class Draw:
-    """Choices of one damage."""
+    """The random choices of one damage."""
 
     def __init__(self, *key: int | str) -> None:
         self._random = generator("damage", *key)
@@ -64,14 +64,14 @@ class Draw:
         return choices[int(self._random.integers(len(choices)))]
 
     def number(self, low: int, high: int) -> int:
-        """In [low, high)."""
+        """Return a random integer in [low, high)."""
         return int(self._random.integers(low, high))
 
     def letter(self) -> str:
         return self.pick("abcdefghijklmnopqrstuvwxyz")
 
     def misspell(self, word: str, taken: Sequence[str]) -> str:
-        """A slip in `word` that hits none of the `taken` names, in any case of letters."""
+        """Return a misspelling of `word` that differs from all `taken` names, ignoring case."""
         used = {name.lower() for name in taken}
         while True:
             at = self.number(0, len(word))
@@ -88,11 +88,11 @@ class Draw:
                 return slip
 
 
-# -- what there is to damage --------------------------------------------------------------------
+# -- the keys of a configuration ----------------------------------------------------------------
 
 
 def keys_of(base: tuple[str, ...]) -> list[schema_tree.Key]:
-    """All keys of the configuration that a base line composes."""
+    """Return all keys of the configuration that `base` composes."""
     env, model = BASES[base]
     names = {"env.train": env, "env.eval": env, "actor.model": model, "algorithm": "ppo"}
     root = RunConfig()
@@ -119,7 +119,7 @@ def siblings(base: tuple[str, ...], path: str) -> list[str]:
 
 
 def given(draw: Draw, base: tuple[str, ...], path: str, value: str, *culprits: str) -> Damage:
-    """`path: value` on the command line, or in a recipe over the same base."""
+    """Return a damage that sets `path` on the command line, or in a recipe with the same base."""
     verb = draw.pick(VERBS)
     if draw.number(0, 3):
         plus = draw.pick(("", "", "", "+", "++"))
@@ -160,7 +160,7 @@ def misspelled_key(draw: Draw) -> Damage:
 
 
 def foreign_key(draw: Draw) -> Damage:
-    """A key of another plugin, or of another section."""
+    """Return a key of another plugin, or of another section."""
     path, base = draw.pick(
         [
             ("env.train.camera", TOY),
@@ -245,11 +245,7 @@ def number(key: schema_tree.Key) -> bool:
 def not_finite(draw: Draw) -> Damage:
     base = any_base(draw)
     key = some_key(draw, base, lambda key: not key.section and first(key) == "float")
-    value = (
-        draw.pick((".nan", ".inf", "-.inf"))
-        if False
-        else draw.pick(("nan", "inf", "-inf", "1e999"))
-    )
+    value = draw.pick(("nan", "inf", "-inf", "1e999"))
     return given(draw, base, key.path, value, key.path, {"1e999": "inf"}.get(value, value))
 
 
@@ -274,7 +270,7 @@ def bad_choice(draw: Draw) -> Damage:
     return given(draw, base, key.path, value, key.path, value)
 
 
-# -- values that do not fit each other ----------------------------------------------------------
+# -- inconsistent values ------------------------------------------------------------------------
 
 
 def cross_field(draw: Draw) -> Damage:
@@ -343,15 +339,7 @@ def cross_field(draw: Draw) -> Damage:
     ]  # fmt: skip
     if draw.number(0, 3):
         extra, culprits = toy[draw.number(0, len(toy))]
-        return Damage(
-            "train",
-            (
-                *TOY,
-                "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}",
-                *extra,
-            ),
-            culprits,
-        )
+        return Damage("train", (*TOY, ONE_PROCESS_EACH, *extra), culprits)
     extra, culprits = metaworld[draw.number(0, len(metaworld))]
     return Damage("train", (*METAWORLD, *extra), culprits)
 
@@ -407,7 +395,7 @@ def bad_verb_or_flag(draw: Draw) -> Damage:
     )  # type: ignore[no-any-return]
 
 
-# -- overrides and files that can't be read -----------------------------------------------------
+# -- unreadable overrides and files -------------------------------------------------------------
 
 
 def broken_override(draw: Draw) -> Damage:
@@ -426,7 +414,7 @@ def broken_override(draw: Draw) -> Damage:
 
 
 def conflict(draw: Draw) -> Damage:
-    """Things that can't be said together."""
+    """Return overrides that contradict each other."""
     line, culprits = draw.pick(
         [
             (("env/eval=tpy", *TOY[1:]), ("tpy",)),
@@ -516,7 +504,7 @@ def interpolation(draw: Draw) -> Damage:
          f"${{{key.path}}}", "${actor.optim}", "${oc.env:}", "${runner", "${oc.decode:'['}",
          "${..............x}", "${a b}"]
     )  # fmt: skip
-    # names of components are needed before anything can be resolved
+    # components are chosen by name before references are resolved
     named = key.path.rpartition(".")[2] in ("env_type", "model_type", "name")
     return given(draw, base, key.path, value, value if named else key.path)
 
@@ -683,7 +671,7 @@ KINDS: tuple[Callable[[Draw], Damage], ...] = (
 
 
 def damages(count: int) -> Iterator[tuple[str, Damage]]:
-    """`count` damages, the kinds in turn, with a name each."""
+    """Yield `count` pairs of name and damage, cycling through the kinds."""
     for index in range(count):
         kind = KINDS[index % len(KINDS)]
         yield f"{index}-{kind.__name__}", kind(Draw(index))

@@ -1,5 +1,5 @@
 """Damaged checkpoints, data sets and run folders: each ends with one error that names the file and
-what is wrong with it, before a worker is started."""
+its fault, before a worker is started."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rlcore.training import train
 from rlcore.training.assembly import assemble
 
 PI0 = ["env=metaworld", "model=pi0_tiny"]
-CRITIC = "actor.model.add_value_head=true"  # an evaluation needs none, and then reads none
+CRITIC = "actor.model.add_value_head=true"  # else an evaluation reads no critic
 TOY_RUN = [
     "env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runner.max_epochs=1",
     "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}",
@@ -30,10 +30,10 @@ TOY_RUN = [
     "actor.micro_batch_size=16", "actor.global_batch_size=16",
     "sft.enabled=true", "sft.max_steps=2", "collect.episodes_per_task=2",
 ]  # fmt: skip
-EACH = [(place, name) for place, damages in DAMAGES.items() for name in damages]
+ALL = [(place, name) for place, damages in DAMAGES.items() for name in damages]
 CASES = [
     pytest.param(place, name, marks=[] if number % 3 == 0 else [pytest.mark.long])
-    for number, (place, name) in enumerate(EACH)
+    for number, (place, name) in enumerate(ALL)
 ]
 
 pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.warning.ConfigWarning")
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.warning.ConfigWar
 
 @pytest.fixture(scope="module")
 def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The undamaged folders, by place."""
+    """Make the undamaged folders and return them by place."""
     folder = tmp_path_factory.mktemp("originals")
     model = compose([*PI0, "algorithm=ppo"]).actor.model
     policy, run, begun = folder / "policy", folder / "run", folder / "begun"
@@ -83,7 +83,7 @@ def test_a_damage_is_named(place: str, name: str, originals, nothing_starts: Pat
     assert [entry.name for entry in nothing_starts.iterdir()] == [folder.name]
 
 
-# what every command reads of a folder: neither a pipe nor a device makes it wait
+# files that each command reads: a pipe or a device in their place must not block it
 READ = {
     "policy": [WEIGHTS, HEADS, TOKENIZER, STATS, "config.json"],
     "resume": ["config.yaml", "state.json", "learner.json", "before.parquet"],
@@ -102,7 +102,7 @@ READ = {
     [(place, name, "a pipe") for place in READ for name in READ[place]]
     + [("policy", WEIGHTS, "a device"), ("report", "metrics.jsonl", "a device")],
 )
-def test_nothing_waits_for_what_is_no_file(
+def test_pipes_and_devices_are_refused_without_waiting(
     place: str, name: str, kind: str, originals, nothing_starts: Path, capsys
 ):
     folder = copied(originals, place, nothing_starts)
@@ -138,7 +138,7 @@ def test_without_damage_the_run_starts(place: str, originals, nothing_starts: Pa
 
 @pytest.mark.skipif("os.geteuid() == 0", reason="root may read everything")
 @pytest.mark.parametrize("name", [WEIGHTS, HEADS, TOKENIZER, STATS, "config.json"])
-def test_what_may_not_be_read_is_named(name: str, originals, nothing_starts: Path, capsys):
+def test_an_unreadable_file_is_named(name: str, originals, nothing_starts: Path, capsys):
     folder = copied(originals, "policy", nothing_starts)
     only(folder, name).chmod(0)
     assert main(command("policy", folder)) == UserError.exit_code
@@ -147,7 +147,7 @@ def test_what_may_not_be_read_is_named(name: str, originals, nothing_starts: Pat
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("place", ["resume", "eval"])
-def test_a_configuration_changed_by_hand_is_said(
+def test_a_configuration_changed_by_hand_is_announced(
     place: str, originals, nothing_starts: Path, capsys
 ):
     folder = copied(originals, place, nothing_starts)
@@ -158,9 +158,9 @@ def test_a_configuration_changed_by_hand_is_said(
     with warnings.catch_warnings(), pytest.raises(Started):
         warnings.simplefilter("always")
         main(command(place, folder))
-    said = "was changed since attempts/0001: algorithm.gamma from 0.99 to 0.5\n"
-    assert said in capsys.readouterr().err
-    # of a run killed while it entered another attempt, the one before is as good
+    change = "was changed since attempts/0001: algorithm.gamma from 0.99 to 0.5\n"
+    assert change in capsys.readouterr().err
+    # if the run was killed while it recorded a new attempt, the attempt before counts too
     shutil.copytree(folder / "attempts" / "0001", folder / "attempts" / "0002")
     shutil.copy(file, folder / "attempts" / "0001" / "config.yaml")
     with warnings.catch_warnings(), pytest.raises(Started):
@@ -170,4 +170,4 @@ def test_a_configuration_changed_by_hand_is_said(
 
 
 def test_at_least_fifty():
-    assert len({name for _, name in EACH}) >= 50
+    assert len({name for _, name in ALL}) >= 50

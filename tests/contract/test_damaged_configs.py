@@ -1,5 +1,5 @@
-"""300 damaged command lines and recipes: each ends with one error that names what is wrong with
-it, before a folder is made or a worker started."""
+"""300 damaged command lines and recipes: each ends with one error that names the fault, before a
+run folder or a worker exists."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from config_damages import BASES, KINDS, METAWORLD, RECIPE, TOY, VERBS, Damage, damages
+from config_damages import ASK, BASES, KINDS, METAWORLD, RECIPE, TOY, VERBS, Damage, damages, recipe
 from refused import Started, the_error
 
 from rlcore.cli.main import main
@@ -34,11 +34,11 @@ def arguments(damage: Damage, folder: Path) -> list[str]:
 def test_a_damage_is_named(name: str, nothing_starts: Path, capsys: pytest.CaptureFixture[str]):
     damage = DAMAGES[name]
     code = main(arguments(damage, nothing_starts))
-    said = capsys.readouterr()
-    text = the_error(code, said)
+    output = capsys.readouterr()
+    text = the_error(code, output)
     missing = [culprit for culprit in damage.culprits if culprit not in text]
     assert not missing, f"{damage.command}\n{text}"
-    assert said.out == ""
+    assert output.out == ""
     assert [entry.name for entry in nothing_starts.iterdir() if entry.name != "mine"] == []
 
 
@@ -46,7 +46,7 @@ def test_a_damage_is_named(name: str, nothing_starts: Path, capsys: pytest.Captu
 @pytest.mark.parametrize("base", BASES, ids=" ".join)
 @pytest.mark.parametrize("verb", VERBS)
 def test_without_damage_the_run_starts(verb: str, base: tuple[str, ...], nothing_starts: Path):
-    """Otherwise the damages would show nothing."""
+    """The damages prove something only if their bases are valid."""
     with pytest.raises(Started):
         main([verb, *base])
 
@@ -54,14 +54,12 @@ def test_without_damage_the_run_starts(verb: str, base: tuple[str, ...], nothing
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("base", [TOY, METAWORLD], ids=" ".join)
 def test_without_damage_a_recipe_starts(base: tuple[str, ...], nothing_starts: Path):
-    from config_damages import ASK, recipe
-
     sound = Damage("train", ASK, (), recipe(base, "runner:\n  seed: 3\n"))
     with pytest.raises(Started):
         main(arguments(sound, nothing_starts))
 
 
-def test_every_kind_of_damage_is_dealt_often():
+def test_every_kind_of_damage_is_drawn_often():
     counts = Counter(name.partition("-")[2] for name in DAMAGES)
     assert sum(counts.values()) == COUNT
     assert set(counts) == {kind.__name__ for kind in KINDS}
