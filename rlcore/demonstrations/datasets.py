@@ -261,8 +261,8 @@ def open_dataset(path: Path) -> tuple[str, Dataset]:
         ConfigError: there is no data set, or its collection was interrupted.
         CheckpointError: the data set is damaged.
     """
-    name, form = require_dataset(path, "collect.path")
-    data = form.read(path)
+    name, data_format = require_dataset(path, "collect.path")
+    data = data_format.read(path)
     if not data.complete:
         raise ConfigError(
             f"collect.path must be a finished data set, got {str(path)!r}: its collection was "

@@ -131,7 +131,7 @@ def check_episode(path: Path, row: EpisodeRow, info: DataInfo) -> None:
     stored = read_headers(path / row.file)
     steps = stored.get("frame_steps")
     frames = steps.shape if steps is not None else ()
-    wanted = {
+    expected = {
         "frame_steps": TensorHeader("I64", frames[:1]),
         "states": TensorHeader("F32", (row.length, total_size(info.states))),
         "actions": TensorHeader("F32", (row.length, total_size(info.actions))),
@@ -140,10 +140,10 @@ def check_episode(path: Path, row: EpisodeRow, info: DataInfo) -> None:
             for name, size in info.cameras.items()
         },
     }
-    for name in sorted(stored.keys() | wanted.keys()):
-        if stored.get(name) != wanted.get(name):
+    for name in sorted(stored.keys() | expected.keys()):
+        if stored.get(name) != expected.get(name):
             raise damaged_error(
-                path / row.file, f"{name} is {stored.get(name)}, expected {wanted.get(name)}"
+                path / row.file, f"{name} is {stored.get(name)}, expected {expected.get(name)}"
             )
 
 

@@ -86,22 +86,27 @@ class MixtureFormat(DatasetFormat):
 
     def holds(self, path: Path) -> bool:
         """Return whether `path` is a YAML file with the key `mixture`."""
-        return _named(path) is not None
+        return _mixture_value(path) is not None
 
     def read(self, path: Path) -> Mixture:
         """Open all data sets of a mixture."""
-        return Mixture([(form.read(member), weight) for member, form, weight in _members(path)])
+        return Mixture(
+            [
+                (member_format.read(member), weight)
+                for member, member_format, weight in _members(path)
+            ]
+        )
 
     def check_folder(self, path: Path, spec: EnvSpec, collect: CollectConfig, *, seed: int) -> None:
         """Check each data set by its own format, an interrupted one as far as it was collected."""
         if not self.holds(path):
             self.write(path, spec, collect, seed=seed)
-        for member, form, _ in _members(path):
-            form.read(member).check(spec)
-            form.check_folder(member, spec, collect, seed=seed)
+        for member, member_format, _ in _members(path):
+            member_format.read(member).check(spec)
+            member_format.check_folder(member, spec, collect, seed=seed)
 
 
-def _named(path: Path) -> object:
+def _mixture_value(path: Path) -> object:
     """Return the value of `mixture` in a YAML file; None if the file is not a mixture."""
     if path.suffix not in (".yaml", ".yml") or not path.is_file():
         return None
@@ -119,7 +124,7 @@ def _members(path: Path) -> list[tuple[Path, DatasetFormat, float]]:
         ConfigError: the mixture is empty, a path is missing or no data set, or a weight is not a
             number above 0.
     """
-    weights = _named(path)
+    weights = _mixture_value(path)
     if not isinstance(weights, dict) or not weights:
         raise ConfigError(
             f"{path}: {KEY}: expected data sets with weights, got {weights!r}",

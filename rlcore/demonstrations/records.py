@@ -123,10 +123,11 @@ def check_same_env(facts: EnvFacts, spec: EnvSpec, source: Path, hint: str = "")
         source: the file or folder that states the facts, for messages.
         hint: what to change; the default is to collect again.
     """
-    for what, stated, wanted in facts.differences(EnvFacts.from_spec(spec), pixels=True):
+    for fact, recorded, expected in facts.differences(EnvFacts.from_spec(spec), pixels=True):
         origin = f"{source} (env {facts.env!r})" if facts.env else source
         raise ConfigError(
-            f"the demonstrations in {origin} have {what} {stated}, env {spec.name!r} has {wanted}",
+            f"the demonstrations in {origin} have {fact} {recorded}, env {spec.name!r} has "
+            f"{expected}",
             hint=hint or "collect demonstrations with the settings of this env: rlcore collect",
         )
 
@@ -140,14 +141,15 @@ def no_demonstrations(path: Path) -> ConfigError:
 
 def check_same_settings(path: Path, stored: DataInfo, wanted: DataInfo) -> None:
     """Raise ConfigError if a continued collection has other settings; only versions may differ."""
-    old = asdict(stored)
-    new = asdict(wanted)
-    del new["versions"]
+    stored_settings = asdict(stored)
+    requested_settings = asdict(wanted)
+    del requested_settings["versions"]
     # sentences come last, because they differ whenever the tasks do
-    for key in sorted(new, key="sentences".__eq__):
-        if new[key] != old[key]:
+    for key in sorted(requested_settings, key="sentences".__eq__):
+        if requested_settings[key] != stored_settings[key]:
             raise ConfigError(
-                f"{path} holds demonstrations with {key} {old[key]}, now asked for {new[key]}",
+                f"{path} holds demonstrations with {key} {stored_settings[key]}, now asked for "
+                f"{requested_settings[key]}",
                 hint="set collect.output to a new folder",
             )
 

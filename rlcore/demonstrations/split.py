@@ -69,11 +69,12 @@ def split_rows(
             "to validate on: at least one task needs two",
             hint="set sft.val_fraction=0, or raise collect.episodes_per_task",
         )
-    held: set[EpisodeRow] = set()
+    validation: set[EpisodeRow] = set()
     for task, rows_of_task in by_task.items():
         order = generator(seed, "validation split", task).permutation(len(rows_of_task))
-        held.update(rows_of_task[i] for i in order[: counts[task]])
-    return [row for row in usable if row not in held], [row for row in usable if row in held]
+        validation.update(rows_of_task[i] for i in order[: counts[task]])
+    training = [row for row in usable if row not in validation]
+    return training, [row for row in usable if row in validation]
 
 
 def _shares(sizes: dict[str, int], fraction: float) -> dict[str, int]:

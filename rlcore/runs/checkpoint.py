@@ -186,10 +186,12 @@ def find_checkpoint(path: Path) -> Path:
         raise CheckpointError(f"there is no checkpoint at {path}")
     if (path / "config.yaml").is_file():
         raise CheckpointError(f"the run {path} has no checkpoint: none in {path / 'checkpoints'}")
-    inside = ", ".join(sorted(entry.name for entry in path.iterdir())[:5]) if path.is_dir() else ""
+    contents = (
+        ", ".join(sorted(entry.name for entry in path.iterdir())[:5]) if path.is_dir() else ""
+    )
     raise CheckpointError(
         f"{path} is not a checkpoint of rlcore: it has no {STATE}"
-        + (f" but {inside}" if inside else ""),
+        + (f" but {contents}" if contents else ""),
         hint="give a folder like <run>/checkpoints/step_000010, or the run's folder",
     )
 

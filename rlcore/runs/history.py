@@ -82,7 +82,7 @@ class History:
         names = (*self.lineage, name)
         marked = name if best else self.best
         remaining = names if keep is None else {*names[-keep:], marked}
-        return History(tuple(other for other in names if other in remaining), marked)
+        return History(tuple(kept_name for kept_name in names if kept_name in remaining), marked)
 
 
 def checkpoint_names(folder: Path) -> list[str]:
@@ -98,7 +98,7 @@ def read_history(folder: Path) -> History:
     """Read the history of a run from its `checkpoints/` folder; empty without checkpoints.
 
     If the newest checkpoint is damaged or renamed, the lineage is all checkpoints on the disk;
-    loading the newest then raises an error that says what is wrong.
+    loading the newest then raises an error that names the fault.
     """
     names = checkpoint_names(folder)
     newest = _facts(folder, names[-1]) if names else None
@@ -149,10 +149,12 @@ def supersede_newer(folder: Path, name: str) -> list[str]:
         CheckpointError: the checkpoint `name` is not in the history of the run.
     """
     require_in_history(folder, name)
-    newer = [other for other in checkpoint_names(folder) if _step(other) > _step(name)]
+    newer = [
+        newer_name for newer_name in checkpoint_names(folder) if _step(newer_name) > _step(name)
+    ]
     # newest first: if the process is killed, the newest remaining checkpoint has the history
-    for other in reversed(newer):
-        move(folder / other, folder / SUPERSEDED)
+    for newer_name in reversed(newer):
+        move(folder / newer_name, folder / SUPERSEDED)
     settle(folder)
     return newer
 

@@ -52,8 +52,8 @@ def _episodes(trajectory: Trajectory) -> int:
     Episode numbers increase within a column, so distinct numbers in a column are distinct episodes.
     """
     return sum(
-        len(column[played].unique())
-        for column, played in zip(trajectory.episode.T, trajectory.valid.any(-1).T, strict=True)
+        len(column[executed].unique())
+        for column, executed in zip(trajectory.episode.T, trajectory.valid.any(-1).T, strict=True)
     )
 
 

@@ -122,8 +122,8 @@ def paired_difference(
     p_before, _, lo_before, hi_before = success_rate([*before.values()], confidence)
     phi = _correlation(before, after)
     mean = p_after - p_before
-    down = _joined(p_after - lo_after, hi_before - p_before, phi)
-    up = _joined(hi_after - p_after, p_before - lo_before, phi)
+    down = _combined_width(p_after - lo_after, hi_before - p_before, phi)
+    up = _combined_width(hi_after - p_after, p_before - lo_before, phi)
     return Difference(mean, max(-1.0, mean - down), min(1.0, mean + up))
 
 
@@ -165,6 +165,6 @@ def _correlation(before: Mapping[Start, Passes], after: Mapping[Start, Passes]) 
     return corrected / sqrt(margins)
 
 
-def _joined(a: float, b: float, phi: float) -> float:
+def _combined_width(a: float, b: float, phi: float) -> float:
     """Combine the half-widths a and b of two correlated estimates: sqrt(a^2 - 2 phi a b + b^2)."""
     return sqrt(max(a * a - 2 * phi * a * b + b * b, 0.0))

@@ -131,7 +131,7 @@ class Summary(_Measured, total=False):
 
 
 def build_summary(
-    seen: Mapping[str, Sequence[EpisodeResult]],
+    evaluations: Mapping[str, Sequence[EpisodeResult]],
     *,
     groups: Mapping[str, Sequence[str]] | None = None,
     seed: int,
@@ -166,8 +166,8 @@ def build_summary(
     Raises:
         ValueError: paired sides have different episodes, or one has an episode twice.
     """
-    before = seen.get("before")
-    after = seen.get("after")
+    before = evaluations.get("before")
+    after = evaluations.get("after")
     summary: Summary = {
         "success_before": _rate(before),
         "success_after": _rate(after),
@@ -179,21 +179,21 @@ def build_summary(
         "versions": dict(versions),
     }
     for name in ("control", "control_best", "best"):
-        if name in seen:
-            summary[f"success_{name}"] = _rate(seen[name])  # type: ignore[literal-required]
-            between = _difference(before, seen[name])
-            summary[f"{name}_difference"] = between  # type: ignore[literal-required]
+        if name in evaluations:
+            summary[f"success_{name}"] = _rate(evaluations[name])  # type: ignore[literal-required]
+            difference = _difference(before, evaluations[name])
+            summary[f"{name}_difference"] = difference  # type: ignore[literal-required]
     if control is not None:
         summary["control"] = control
     if best is not None:
         summary["best_checkpoint"] = best
-    if (last := seen.get("forgetting/after")) is not None:
-        first = seen.get("forgetting/before")
+    if (forgetting_after := evaluations.get("forgetting/after")) is not None:
+        forgetting_before = evaluations.get("forgetting/before")
         summary["forgetting"] = {
-            "tasks": list(dict.fromkeys(row.task for row in last)),
-            "success_before": _rate(first),
-            "success_after": _rate(last),
-            "paired_difference": _difference(first, last),
+            "tasks": list(dict.fromkeys(row.task for row in forgetting_after)),
+            "success_before": _rate(forgetting_before),
+            "success_after": _rate(forgetting_after),
+            "paired_difference": _difference(forgetting_before, forgetting_after),
         }
     infos_before, infos_after = (
         mean_infos(row.infos for row in rows or ()) for rows in (before, after)

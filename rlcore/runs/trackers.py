@@ -184,7 +184,7 @@ class Trackers:
         self._threads.append(thread)
 
     def cut(self, size: int) -> None:
-        """Truncate the log to its first `size` bytes; trackers keep what they were sent."""
+        """Truncate the log to its first `size` bytes; trackers are not changed."""
         self._log.cut(size)
 
     def sync(self) -> None:
