@@ -9,7 +9,7 @@ from pathlib import Path
 from rlcore.checks.facts import Facts
 from rlcore.checks.subject import Subject
 from rlcore.config.schema import RunConfig
-from rlcore.runs.acting import PLACE, saved_with
+from rlcore.runs.acting import PLACE, acting_algorithm
 from rlcore.runs.env_facts import EnvFacts
 
 CHECKS = Subject()
@@ -163,7 +163,7 @@ def acted_with(config: RunConfig) -> str | None:
     None if the policy acts alone, or no checkpoint is loaded.
     """
     path = config.actor.model.model_path
-    return None if path is None else saved_with(Path(path))
+    return None if path is None else acting_algorithm(Path(path))
 
 
 @CHECKS.add

@@ -207,7 +207,7 @@ def gather_facts(
         envs=envs,
         policy=None,
         needs=algorithm_needs(config, registry) if trains else None,
-        placement=plan or planned(config, find_inventory(config.cluster), registry),
+        placement=plan or plan_run(config, find_inventory(config.cluster), registry),
         policy_env=policy_env,
         further=further,
     )
@@ -229,7 +229,7 @@ def with_policy(facts: Facts, model: ModelConfig, registry: Registry) -> Facts:
     return replace(facts, policy=policy, trained_in=_trained_in(model))
 
 
-def planned(config: RunConfig, inventory: Inventory, registry: Registry | None = None) -> Plan:
+def plan_run(config: RunConfig, inventory: Inventory, registry: Registry | None = None) -> Plan:
     """Plan the placement of a run on the machines of `inventory`.
 
     Raises:

@@ -24,7 +24,7 @@ from rlcore.placement.memory import (
     main_memory,
     micro_batch_memory,
     most_loaded,
-    usable,
+    usable_memory,
     with_fitting_micro_batches,
 )
 from rlcore.placement.plan import Plan
@@ -194,7 +194,7 @@ def _memory_use(subject: str, need: float, have: int, kind: str = "") -> str:
     return (
         text
         if fits(need, have)
-        else f"{text}: {TOO_MUCH}, {format_bytes(usable(have))} may be filled"
+        else f"{text}: {TOO_MUCH}, {format_bytes(usable_memory(have))} may be filled"
     )
 
 

@@ -17,7 +17,7 @@ SHOWN = 200  # characters of a path that a sentence shows at most
 Model = TypeVar("Model", bound=ModelConfig)
 
 
-def violations(config: RunConfig) -> Iterator[str]:
+def folder_faults(config: RunConfig) -> Iterator[str]:
     """Yield a sentence for each folder that a run can't read from or write to, and for a bad name.
 
     Each key declares what a run does with its folder (`place=` of

@@ -8,7 +8,7 @@ from __future__ import annotations
 import symtable
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
+from importlib.util import decode_source, find_spec
 from pathlib import Path
 
 from rlcore.checks.doctor_rows import Row, row
@@ -124,7 +124,7 @@ def target_fault(target: str) -> str:
         return "" if exists else f"there is no module {module}"
     try:
         source = file.read_bytes()
-        symbols = symtable.symtable(source, str(file), "exec").get_symbols()
+        symbols = symtable.symtable(decode_source(source), str(file), "exec").get_symbols()
     except (SyntaxError, ValueError) as error:
         return f"{file} can't be read: {error}"
     names = {s.get_name() for s in symbols if s.is_assigned() or s.is_imported()}

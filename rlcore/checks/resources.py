@@ -27,7 +27,7 @@ from rlcore.placement.memory import (
     main_memory,
     memory_per_process,
     most_loaded,
-    usable,
+    usable_memory,
     with_fitting_micro_batches,
 )
 
@@ -90,7 +90,7 @@ def _memory(facts: Facts, fix: str) -> Iterator[Row]:
                 detail = f"{BARE} take {format_bytes(bare)} of {format_bytes(have)}"
                 status = "missing"
             elif not fits(most, have):
-                detail += f", and {format_bytes(usable(have))} may be filled"
+                detail += f", and {format_bytes(usable_memory(have))} may be filled"
                 status = "warning"
             yield row(kind + of_node, detail, status, fix)
 

@@ -16,7 +16,7 @@ from rlcore.checks import (
     updates,
 )
 from rlcore.checks.demonstrations import check_supervised
-from rlcore.checks.facts import Facts, env_spec, gather_facts, planned
+from rlcore.checks.facts import Facts, env_spec, gather_facts, plan_run
 from rlcore.checks.further_sides import further_sides
 from rlcore.checks.ineffective_keys import unread
 from rlcore.checks.subject import Check
@@ -96,11 +96,11 @@ def survey(
     """
     errors: list[UserError] = [*_lacking_writers(config, registry)]
     numbers = [*range_violations(config), *limits.videos(config)]
-    folders = [*places.violations(config)]
+    folders = [*places.folder_faults(config)]
     errors += map(_refusal, [*numbers, *folders])
     valid = _with_defaults(config, [*numbers, *folders])
     with collect_errors(errors):
-        plan = plan or planned(valid, find_inventory(valid.cluster, only_look=only_look), registry)
+        plan = plan or plan_run(valid, find_inventory(valid.cluster, only_look=only_look), registry)
     others: dict[str, EnvSpec] = {}
     row_errors: list[tuple[str, UserError]] = []
     for name, row in (further or {}).items():

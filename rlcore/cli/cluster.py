@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from rlcore.api import compose
-from rlcore.checks.facts import planned
+from rlcore.checks.facts import plan_run
 from rlcore.checks.placement_table import WIDTH, placement_table
 from rlcore.checks.run import announce, check
 from rlcore.cli.request import parse_request, print_help
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
         print("this machine alone; cluster.address=auto shows the cluster that it is part of")
     if config.env.train.env_type:
         registry = load_plugins()
-        facts = check(config, registry, planned(config, inventory, registry))
+        facts = check(config, registry, plan_run(config, inventory, registry))
         announce(facts)
         print()
         print(placement_table(facts))

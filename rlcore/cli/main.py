@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _print_error(error)
         return error.exit_code
     except KeyboardInterrupt as error:
-        number = signals.number_of(error)
+        number = signals.signal_number(error)
         with contextlib.suppress(*CLOSED):
             print(signals.final_message(number), file=sys.stderr)
         return signals.exit_code(number)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rlcore.checks.facts import Facts, planned
+from rlcore.checks.facts import Facts, plan_run
 from rlcore.checks.placement_table import assumed
 from rlcore.checks.run import check
 from rlcore.cli.request import parse_request, print_help
@@ -23,7 +23,7 @@ from rlcore.config.schema.actor import NO_SHARD
 from rlcore.contracts.errors import UserError
 from rlcore.placement import Inventory, Plan, find_inventory
 from rlcore.placement.described_nodes import KEY, read_inventory
-from rlcore.placement.memory import format_bytes, usable, with_samples
+from rlcore.placement.memory import format_bytes, usable_memory, with_samples
 from rlcore.placement.propose import PRESETS, Fill, fill, layouts, roles_to_offload
 from rlcore.plugins.registry import Registry, load_plugins
 from rlcore.utils.text import format_value
@@ -168,7 +168,7 @@ def _try(
             "actor.fsdp_config.sharding_strategy": strategy,
         }
         try:
-            plan = planned(_changed(config, keys), inventory, registry)
+            plan = plan_run(_changed(config, keys), inventory, registry)
             size = config.actor.micro_batch_size
             keys[MICRO] = config.actor.largest_micro_batch(size, plan.world_size("actor")) or size
             facts = check(_changed(config, keys), registry, plan)
@@ -258,5 +258,5 @@ def _why_not(tried: Tried) -> Iterator[str]:
     yield (
         f"{tried.name} does not fit: memory binds, the fullest {fullest.what} would hold "
         f"{format_bytes(fullest.need)} of {format_bytes(fullest.have)}, of which "
-        f"{format_bytes(usable(fullest.have))} may be filled"
+        f"{format_bytes(usable_memory(fullest.have))} may be filled"
     )

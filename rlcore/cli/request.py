@@ -78,7 +78,7 @@ class Form:
 
 
 PLAIN = Form()
-HYDRA = ("hydra.", "hydra/")
+HYDRA_PREFIXES = ("hydra.", "hydra/")
 INEFFECTIVE = {
     "hydra.mode": "-m plays a sweep, and without it there is one run",
     "hydra.run": "runner.logger.log_path=DIR and runner.logger.experiment_name=NAME name the "
@@ -157,9 +157,9 @@ def parse_request(verb: str, arguments: Sequence[str], form: Form = PLAIN) -> Re
                 f"{word!r} is neither key=value nor group=option",
                 hint=f"rlcore {verb} {form.subject} [key=value ...]",
             )
-        if word.lstrip("+~").startswith(HYDRA):
+        if word.lstrip("+~").startswith(HYDRA_PREFIXES):
             require_effect(word)
-        if word.lstrip("+~").startswith(HYDRA) and not about_hydra:
+        if word.lstrip("+~").startswith(HYDRA_PREFIXES) and not about_hydra:
             hint = "add -m" if form.sweeps else f"leave it out: {verb} takes one run at a time"
             raise ConfigError(f"{word[:200]} is about a sweep", hint=hint)
     words += [VERBOSE] if options.verbose else []

@@ -174,7 +174,7 @@ def _merge(
         elif isinstance(new, Partial):
             if schema_tree.type_of(section, name) != "Any":
                 below = schema_tree.join(key_path, next(iter(new)))
-                raise unknown(below, root)
+                raise unknown_key(below, root)
             base = values.get(name, default)
             values[name] = _change_entries(base if isinstance(base, Mapping) else {}, new)
         else:
@@ -187,7 +187,7 @@ def _spelling(raw: str, section: Any, path: str, root: RunConfig) -> str:
         return raw
     near = [name for name in names if name.lower() == raw.lower()]
     if len(near) != 1:
-        raise unknown(schema_tree.join(path, raw), root)
+        raise unknown_key(schema_tree.join(path, raw), root)
     warn(f"{schema_tree.join(path, raw)} is read as {schema_tree.join(path, near[0])}")
     return near[0]
 
@@ -215,7 +215,7 @@ def _names(joined: str) -> list[str]:
     return [name.strip() for name in joined.split(",")]
 
 
-def unknown(path: str, root: RunConfig, others: Iterable[str] = ()) -> ConfigError:
+def unknown_key(path: str, root: RunConfig, others: Iterable[str] = ()) -> ConfigError:
     """Return the error for a key that does not exist.
 
     It suggests at most two keys of the same name in other sections; if there are none, the most

@@ -10,7 +10,7 @@ A recipe may write them with or without `override`, a leading slash, or `@sectio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ def choices_by_side(choices: Iterable[str]) -> list[str]:
     return [group + rest for group, rest in _by_side(pairs)]
 
 
-def with_missing_side(choices: Sequence[str], chosen: dict[str, str]) -> list[str]:
+def with_missing_side(choices: Sequence[str], chosen: Mapping[str, str]) -> list[str]:
     """Append the other side's env for a side of env that nothing has chosen.
 
     Args:

@@ -23,7 +23,7 @@ from rlcore.config.catalog import BY_RECIPE, COMPONENT_GROUPS, EXPERIMENT, Catal
 from rlcore.config.choices import choices_by_side, with_missing_side
 from rlcore.config.component_specs import algorithm_needs
 from rlcore.config.hydra_compose import compose_files
-from rlcore.config.overrides import keys_of, nest, parse, split
+from rlcore.config.overrides import keys_of, nest, parse_overrides, split
 from rlcore.config.recipes import check_recipes, read_scalars
 from rlcore.config.scalars import resolve_scalars
 from rlcore.config.schema import RecipeConfig, RunConfig
@@ -95,7 +95,7 @@ def compose(
     """
     registry = registry or load_plugins()
     catalog = Catalog(registry, config_dirs)
-    groups, values = split(catalog, parse(overrides))
+    groups, values = split(catalog, parse_overrides(overrides))
     sources = _compose_sources(catalog, groups)
     origin = RecipeConfig(groups, [str(Path(folder).absolute()) for folder in config_dirs])
     try:
@@ -152,7 +152,7 @@ def load(
     """
     registry = registry or load_plugins()
     catalog = Catalog(registry)
-    parsed = parse(overrides)
+    parsed = parse_overrides(overrides)
     layers = _key_layers(catalog, parsed)
     saved = read_scalars(Path(path))
     overridden = [path for override in parsed for path in keys_of(override)]
@@ -205,7 +205,7 @@ def changed(
     """
     registry = registry or load_plugins()
     catalog = Catalog(registry)
-    layers = _key_layers(catalog, parse(overrides))
+    layers = _key_layers(catalog, parse_overrides(overrides))
     result = _bind_layers(asdict(config), layers, registry, sources=config.recipe.sources)
     _require(result, require, catalog)
     return result

@@ -13,7 +13,7 @@ from shutil import get_terminal_size
 from textwrap import fill
 
 from rlcore.config import schema_tree
-from rlcore.config.bind import SLOTS, default_settings, unknown
+from rlcore.config.bind import SLOTS, default_settings, unknown_key
 from rlcore.config.catalog import EXPERIMENT, Catalog
 from rlcore.config.recipes import absent_parts, installing
 from rlcore.config.schema import Range, RunConfig
@@ -61,7 +61,7 @@ def explain(catalog: Catalog, root: RunConfig, path: str) -> str:
             if key.path not in always and _is_below(key.path, path):
                 shown.setdefault(key.path, (key, []))[1].append(choice)
     if not shown:
-        raise unknown(path, root, catalog.options(EXPERIMENT))
+        raise unknown_key(path, root, catalog.options(EXPERIMENT))
     return "\n".join(_lines(shown.values()))
 
 

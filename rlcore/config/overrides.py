@@ -16,7 +16,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
-from rlcore.config.bind import Partial, unknown
+from rlcore.config.bind import Partial, unknown_key
 from rlcore.config.catalog import BY_RECIPE, COMPONENT_GROUPS, EXPERIMENT, SIDES, Catalog
 from rlcore.config.scalars import as_text, value_of
 from rlcore.config.schema import RunConfig
@@ -31,12 +31,12 @@ _OF_GRAMMAR = ",'\"[]{}()"  # a value with one of these is more than a path: Hyd
 _BRACES = re.compile(r"""['"]?\{(.*)\}['"]?""", re.DOTALL)
 _ENTRY = re.compile(r"(?:\[[^]]*\]|\{[^}]*\}|[^,])+")
 BUILT_IN = {*COMPONENT_GROUPS, EXPERIMENT}
-BOTH = "env.*."
+BOTH_SIDES = "env.*."
 PLACEMENT = "cluster.component_placement"
 SHOWN = 200  # characters of an override in an error
 
 
-def parse(overrides: Sequence[str]) -> list[Override]:
+def parse_overrides(overrides: Sequence[str]) -> list[Override]:
     """Parse overrides with Hydra's grammar, with additions.
 
     In addition `~` may begin a path, `env.*.KEY` sets a key of both envs, and names of a placement
@@ -49,20 +49,22 @@ def parse(overrides: Sequence[str]) -> list[Override]:
     parsed = []
     for text in overrides:
         key, _, value = text.lstrip("+~").partition("=")
-        both = key.startswith(BOTH)
+        both = key.startswith(BOTH_SIDES)
         if value.startswith("~") and value.isprintable() and not set(value) & set(_OF_GRAMMAR):
             # Hydra's grammar has no values with ~, and a shell does not expand ~ after "="
             text = text.removesuffix(value) + quote(value)
         if key == PLACEMENT:
             text = text.removesuffix(value) + _split_joined_names(value)
         if key and not key.isascii():  # keys in Hydra's grammar are ASCII
-            raise unknown(key, RunConfig())
+            raise unknown_key(key, RunConfig())
         if key == EXPERIMENT and not value.isascii():
             raise ConfigError(f"there is no experiment {value!r}", hint="rlcore train --help")
         try:
             check_depth(text)
             # keys in Hydra's grammar have no `*`: parse another name, and put the key back after
-            override = parser.parse_override(text.replace(BOTH, "env.both.", 1) if both else text)
+            override = parser.parse_override(
+                text.replace(BOTH_SIDES, "env.both.", 1) if both else text
+            )
             if both:
                 override.key_or_group = key
                 override.input_line = text
@@ -98,9 +100,9 @@ def _split_joined_names(value: str) -> str:
 def keys_of(override: Override) -> list[str]:
     """Return the paths of the keys that an override sets: two for `env.*.key`, else one."""
     path = override.key_or_group
-    if not path.startswith(BOTH):
+    if not path.startswith(BOTH_SIDES):
         return [path]
-    return [f"env.{side}.{path.removeprefix(BOTH)}" for side in SIDES]
+    return [f"env.{side}.{path.removeprefix(BOTH_SIDES)}" for side in SIDES]
 
 
 def quote(text: str | Path) -> str:
@@ -186,7 +188,7 @@ def overridden_keys(words: Sequence[str]) -> frozenset[str]:
     chosen = [word for word in words if not word.startswith(BY_RECIPE)]  # may be any path
     layers = [
         nest(path, override.value())
-        for override in parse(chosen)
+        for override in parse_overrides(chosen)
         if not override.is_delete()
         for path in keys_of(override)
     ]

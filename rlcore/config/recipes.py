@@ -22,14 +22,14 @@ from rlcore.config import schema_tree
 from rlcore.config.bind import not_a_section
 from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT, Catalog
 from rlcore.config.choices import DEFAULTS, included_options
-from rlcore.config.scalars import as_text, as_value, read_yaml
+from rlcore.config.scalars import as_text, plain_value, read_yaml
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError, MissingPackageError, PluginError
 from rlcore.files.reading import MAX_YAML_BYTES, check_yaml, error_reason, read_text
 from rlcore.utils.text import shorten
 
 ROOT = "_global_"
-GLOBAL = f"# @package {ROOT}"
+GLOBAL_PACKAGE = f"# @package {ROOT}"
 _PACKAGE = re.compile(r"#\s*@package:?\s+(\S+)")
 HYDRA = "hydra"
 OF_A_SWEEP = frozenset({"launcher", "sweeper"})
@@ -44,7 +44,7 @@ def read_mapping(file: Path) -> dict[str, Any]:
     Raises:
         ConfigError: see :func:`read_scalars`.
     """
-    content: dict[str, Any] = as_value(read_scalars(file))
+    content: dict[str, Any] = plain_value(read_scalars(file))
     return content
 
 
@@ -84,7 +84,7 @@ def _content(text: str) -> Any:
     if root is None or isinstance(root, ScalarEvent):
         return {}
     content = read_yaml(text)
-    OmegaConf.create(as_value(content))  # raises an error for what a configuration can't hold
+    OmegaConf.create(plain_value(content))  # raises an error for what a configuration can't hold
     return content
 
 
@@ -190,15 +190,15 @@ def _check_package(file: Path, group: str, content: dict[str, Any]) -> None:
     keys = [key for key in content if key != DEFAULTS]
     if keys and package is None:
         raise ConfigError(
-            f"{file} must begin with the line {GLOBAL!r}, got {header_of(file)!r}: without it its "
-            f"keys ({', '.join(keys[:3])}) would end up below {group!r}",
+            f"{file} must begin with the line {GLOBAL_PACKAGE!r}, got {header_of(file)!r}: "
+            f"without it its keys ({', '.join(keys[:3])}) would end up below {group!r}",
             hint="'# @package actor.optim' for a file that only holds keys of that section",
         )
     sections = [] if package is None else package.split(".")[1:]
     if not all(re.fullmatch(r"[A-Za-z]\w*", name) for name in sections):
         raise ConfigError(
             f"{file} begins with {header_of(file)!r}, which names no section",
-            hint=f"{GLOBAL!r}, or a section: '# @package actor.optim'",
+            hint=f"{GLOBAL_PACKAGE!r}, or a section: '# @package actor.optim'",
         )
     values: dict[str, Any] = {key: content[key] for key in keys}
     for name in reversed(sections):

@@ -70,12 +70,12 @@ def as_text(value: Any) -> Any:
     return _replaced(value, lambda scalar: scalar.text)
 
 
-def as_value(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Replace scalars, also in lists and mappings, by their value."""
     return _replaced(value, lambda scalar: scalar.value)
 
 
-def holds_text(type_name: str) -> bool:
+def is_text_type(type_name: str) -> bool:
     """Check whether a type is `str`, `list[str]` or `dict[str, str]`, or one of them or None.
 
     Args:
@@ -104,8 +104,8 @@ def resolve_scalars(values: Mapping[str, Any], section: Any) -> dict[str, Any]:
         if schema_tree.is_section(default) and isinstance(value, Mapping):
             resolved[raw] = _like(value, resolve_scalars(value, default))
         else:
-            is_text = name and holds_text(schema_tree.type_of(section, name))
-            resolved[raw] = as_text(value) if is_text else as_value(value)
+            is_text = name and is_text_type(schema_tree.type_of(section, name))
+            resolved[raw] = as_text(value) if is_text else plain_value(value)
     return resolved
 
 
@@ -162,10 +162,10 @@ def value_of(override: Override) -> Any:
     _, sign, text = line.partition("=")
     if not sign or not text.strip() or override.is_sweep_override():
         return override.value()
-    return Override._convert_value(parsed(text))
+    return Override._convert_value(parse_value(text))
 
 
-def parsed(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """Parse the text after the `=` of an override, with scalars."""
     lexer = OverrideLexer(InputStream(text))
     lexer.mode(OverrideLexer.VALUE_MODE)

@@ -27,7 +27,7 @@ MAX_YAML_BYTES = MIB // 8  # limit for configurations, which have some ten KiB; 
 MAX_NODES = 20_000  # limit for the values of a YAML text after expanding its aliases
 MAX_DEPTH = 100  # limit for nested brackets; the parser's time is quadratic in the depth
 MAX_LINE_BYTES = MIB
-POINTER = b"version https://git-lfs"
+LFS_POINTER = b"version https://git-lfs"
 """First bytes of a Git LFS pointer: a placeholder for a file that is not downloaded yet."""
 _TOO_DEEP = "its values are nested too deeply"
 _BRACKETS = re.compile(r"[\[\]{}]")
@@ -62,7 +62,7 @@ def read_bytes(path: str | Path, most: int = MAX_TEXT_BYTES) -> bytes:
         content = file.read(min(size, most) + 1)
     if len(content) > most:
         raise UnreadableError(f"it is larger than {_size(most)}")
-    if content.startswith(POINTER):
+    if content.startswith(LFS_POINTER):
         raise UnreadableError("it is a pointer of Git LFS: run git lfs pull in its folder")
     return content
 
@@ -73,10 +73,10 @@ def read_text(path: str | Path, most: int = MAX_TEXT_BYTES) -> str:
     Raises:
         OSError, Unreadable: see :func:`read_bytes`; or the file is not UTF-8 text.
     """
-    return decode(read_bytes(path, most))
+    return decode_text(read_bytes(path, most))
 
 
-def decode(content: bytes) -> str:
+def decode_text(content: bytes) -> str:
     """Decode UTF-8 text and convert its line ends to "\\n". Raise Unreadable for other bytes."""
     try:
         text = content.decode("utf-8")
@@ -198,7 +198,7 @@ def read_lines(path: str | Path) -> Iterator[str]:
             if len(line) > MAX_LINE_BYTES:
                 raise UnreadableError(f"a line is longer than {_size(MAX_LINE_BYTES)}")
             if line.endswith(b"\n"):
-                yield decode(line)[:-1]
+                yield decode_text(line)[:-1]
 
 
 def error_reason(error: OSError | ValueError) -> str:

@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 
 from rlcore.contracts.errors import CheckpointError
 from rlcore.files.damaged_files import damaged_error
-from rlcore.files.reading import POINTER, open_regular
+from rlcore.files.reading import LFS_POINTER, open_regular
 
 MOST_TENSORS = 100_000
 """Largest number of tensors in a file. The largest networks have as many in a hundred files."""
@@ -35,11 +35,11 @@ def read_headers(path: Path) -> dict[str, TensorHeader]:
     Raises:
         CheckpointError: the file is missing, unreadable, truncated or not a safetensors file.
     """
-    check_here(path)
+    check_regular(path)
     try:
         with safe_open(path, framework="numpy") as file:
             names = file.keys()
-            require_few(path, names)
+            check_tensor_count(path, names)
             slices = {name: file.get_slice(name) for name in names}
             return {
                 name: TensorHeader(tensor.get_dtype(), tuple(tensor.get_shape()))
@@ -51,13 +51,13 @@ def read_headers(path: Path) -> dict[str, TensorHeader]:
         raise damaged_error(path, str(error).removeprefix(_WHERE)) from error
 
 
-def require_few(path: Path, names: Collection[str]) -> None:
+def check_tensor_count(path: Path, names: Collection[str]) -> None:
     """Raise CheckpointError for a file with more than :data:`MOST_TENSORS` tensors."""
     if len(names) > MOST_TENSORS:
         raise damaged_error(path, f"{len(names)} tensors, a network has at most {MOST_TENSORS}")
 
 
-def check_here(path: Path) -> None:
+def check_regular(path: Path) -> None:
     """Check that a path refers to a regular file with content to read.
 
     Raises:
@@ -68,7 +68,7 @@ def check_here(path: Path) -> None:
         raise CheckpointError(f"{path.parent} holds no {path.name}")
     try:
         with open_regular(path) as file:
-            pointer = file.read(len(POINTER)) == POINTER
+            pointer = file.read(len(LFS_POINTER)) == LFS_POINTER
     except OSError as error:
         raise CheckpointError(f"{path} can't be read: {error.strerror or error}") from error
     except ValueError as error:

@@ -38,7 +38,7 @@ from rlcore.files.damaged_files import damaged_on
 from rlcore.files.safetensors_header import read_headers
 from rlcore.learner.networks import make_networks
 from rlcore.rollout.batch_invariance import random_observation
-from rlcore.runs.acting import NETWORKS, saved_with, write_algorithm
+from rlcore.runs.acting import NETWORKS, acting_algorithm, write_algorithm
 
 
 class ActingPolicy(nn.Module):
@@ -104,7 +104,7 @@ class ActingPolicy(nn.Module):
             CheckpointError: the file is damaged, or names or shapes differ from the networks'.
         """
         # networks of another algorithm: the checks before the run have refused them or warned
-        if saved_with(folder) != self._algorithm_name:
+        if acting_algorithm(folder) != self._algorithm_name:
             return
         file = folder / NETWORKS
         expected = {name: list(tensor.shape) for name, tensor in self.networks.state_dict().items()}

@@ -23,7 +23,7 @@ from rlcore.learner.micro_batches import MicroBatches
 from rlcore.learner.reference import ReferenceWeights
 from rlcore.learner.replay import ReplayStore
 from rlcore.validation.algorithm import checked_row_losses
-from rlcore.validation.policy import checked_evaluation
+from rlcore.validation.policy import check_evaluation
 
 METRIC_NAMES = {"policy": "actor", "value": "critic"}
 """Names of parameter groups in metrics; other groups have the same name there."""
@@ -65,7 +65,7 @@ class UpdateLearning:
             {name: array[rows].to(self.device) for name, array in self.rollout.inputs.items()},
             {name: array[rows].to(self.device) for name, array in self.rollout.replay.items()},
         )
-        return checked_evaluation(self.policy.spec, len(rows), evaluation)
+        return check_evaluation(self.policy.spec, len(rows), evaluation)
 
     def logprobs(self, rows: Tensor, *, reference: bool = False) -> Tensor:
         with self.reference.in_place() if reference else nullcontext():

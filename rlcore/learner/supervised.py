@@ -30,7 +30,7 @@ from rlcore.demonstrations.datasets import OnProgress
 from rlcore.learner import collectives, dtensor
 from rlcore.learner.optim import PolicyOptimizer, StepReport, cosine
 from rlcore.learner.streamed_samples import Batch
-from rlcore.validation.policy import checked_groups
+from rlcore.validation.policy import check_parameter_groups
 
 GRAD_NORM = 1.0
 """Largest norm of a supervised gradient; larger ones are clipped."""
@@ -138,7 +138,7 @@ class SupervisedTrainer:
         self._policy = policy
         self._config = config
         self._seed = seed
-        self._trained = checked_groups(policy)["policy"]
+        self._trained = check_parameter_groups(policy)["policy"]
         self._device = device or self._trained[0].device
         self._sharded = any(map(dtensor.is_sharded, self._trained))
         settings = OptimConfig(

@@ -38,7 +38,7 @@ from rlcore.learner.replay import ReplayStore
 from rlcore.rollout.batch_invariance import random_observation
 from rlcore.runs.metrics import MICRO_BATCH_SIZE, rollout_metrics
 from rlcore.runs.replay_files import REPLAY
-from rlcore.validation.policy import checked_groups
+from rlcore.validation.policy import check_parameter_groups
 
 OPTIMIZER = "optimizer."  # prefix of the optimizer's tensors in a checkpoint
 
@@ -96,7 +96,7 @@ class Learner:
         self._actor = actor
         self._config = algorithm_config
         self._seed = seed
-        groups = checked_groups(self._policy)
+        groups = check_parameter_groups(self._policy)
         needs = algorithm.needs
         every = [parameter for group in groups.values() for parameter in group]
         self._device = device or every[0].device

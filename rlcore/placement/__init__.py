@@ -5,6 +5,6 @@ component_placement --parse--> Placement --make_plan(+ Inventory)--> Plan
 
 from rlcore.placement.inventory import Inventory, Node, joins
 from rlcore.placement.machines import find_inventory
-from rlcore.placement.plan import Plan, make_plan
+from rlcore.placement.plan import Allocation, Plan, make_plan
 
-__all__ = ["Inventory", "Node", "Plan", "find_inventory", "joins", "make_plan"]
+__all__ = ["Allocation", "Inventory", "Node", "Plan", "find_inventory", "joins", "make_plan"]

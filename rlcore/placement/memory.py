@@ -273,14 +273,14 @@ def with_fitting_micro_batches(
     return with_samples(memory, samples) if samples and plan.shards == 1 else memory
 
 
-def usable(capacity: int) -> float:
+def usable_memory(capacity: int) -> float:
     """Return the bytes that a run may use of a memory: all but the fraction `FREE`."""
     return (1 - FREE) * capacity
 
 
 def fits(need: float, capacity: int) -> bool:
     """Return whether `need` bytes fit into a memory; true if its capacity is 0 (unknown)."""
-    return not capacity or need <= usable(capacity)
+    return not capacity or need <= usable_memory(capacity)
 
 
 def driver_memory(plan: Plan, role: str, process: Process) -> int:

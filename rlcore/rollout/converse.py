@@ -28,7 +28,7 @@ from rlcore.rollout.messages import (
     Send,
 )
 from rlcore.rollout.trace import Tracer
-from rlcore.validation.policy import checked_inputs, checked_output
+from rlcore.validation.policy import check_inputs, check_output
 
 
 def converse(policy: Policy, job: RolloutJob) -> Conversation:
@@ -114,7 +114,7 @@ def _decide(
     If the job has a shift, the actions include the offset of their episode.
     """
     rows = len(keys)
-    inputs = checked_inputs(policy.spec, rows, policy.prepare(observation))
+    inputs = check_inputs(policy.spec, rows, policy.prepare(observation))
     output = decide(
         policy,
         inputs,
@@ -122,7 +122,7 @@ def _decide(
         deterministic=job.order.deterministic,
         forward_batch=job.forward_batch,
     )
-    output = checked_output(policy.spec, rows, output)
+    output = check_output(policy.spec, rows, output)
     if job.shift:
         # keys without the decision number, so that all decisions of an episode get one offset
         episodes = RowKeys(tuple(key[:-1] for key in keys.keys))

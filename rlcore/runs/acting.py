@@ -24,7 +24,7 @@ def write_algorithm(folder: Path, name: str) -> None:
     (folder / _FACTS).write_text(json.dumps({"algorithm": name}) + "\n", encoding="utf-8")
 
 
-def saved_with(folder: Path) -> str | None:
+def acting_algorithm(folder: Path) -> str | None:
     """Return the name of the algorithm that acts together with the policy in a folder.
 
     None if the policy acts alone.

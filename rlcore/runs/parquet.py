@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from rlcore.contracts.errors import CheckpointError
 from rlcore.files.atomic import atomic_write
 from rlcore.files.damaged_files import damaged_error, of_another_version
-from rlcore.files.reading import decode, open_regular, parse_json
+from rlcore.files.reading import decode_text, open_regular, parse_json
 
 NOTE = b"rlcore"
 MOST_ROWS = 1_000_000  # limit for damaged files; rlcore writes one row per episode
@@ -128,7 +128,7 @@ def read_note(path: Path) -> dict[str, Any]:
     try:
         with open_regular(path) as stream:
             written = (pq.read_schema(stream).metadata or {}).get(NOTE, b"{}")
-        note = parse_json(decode(written))
+        note = parse_json(decode_text(written))
     except (OSError, ValueError, pa.ArrowException) as error:
         raise damaged_error(path, str(error)) from error
     if not isinstance(note, dict):

@@ -11,7 +11,7 @@ HISTORIES = ("sft", "control")
 LOSSES = ("train_loss", "val_loss")
 
 
-def unlike_log(history: Any, metrics: Sequence[Mapping[str, Any]], name: str) -> str | None:
+def log_difference(history: Any, metrics: Sequence[Mapping[str, Any]], name: str) -> str | None:
     """Describe how the losses in a history differ from the logged ones; None if they agree.
 
     Args:

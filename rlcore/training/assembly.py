@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from rlcore.checks.facts import NO_POLICY, Facts, planned
+from rlcore.checks.facts import NO_POLICY, Facts, plan_run
 from rlcore.checks.further_sides import further_sides
 from rlcore.checks.held_out import Learned
 from rlcore.checks.run import announce, check
@@ -149,7 +149,7 @@ def assemble(
     """
     registry = registry or load_plugins()
     if facts is None:
-        plan = planned(config, find_inventory(config.cluster), registry)
+        plan = plan_run(config, find_inventory(config.cluster), registry)
         facts = check(config, registry, plan, further, collects=collects)
         announce(facts, collects=collects)
     placement = facts.placement

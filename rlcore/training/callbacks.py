@@ -130,7 +130,7 @@ class RunHooks:
             if raised is not None:
                 raise _hook_error(hook, impl, raised) from raised
             return
-        with watchdog.limit(timed_out, self._timeout):
+        with watchdog.time_limit(timed_out, self._timeout):
             try:
                 call()
             except KeyboardInterrupt:

@@ -11,7 +11,7 @@ from rlcore.files.damaged_files import read_json
 from rlcore.files.digests import check_seal
 from rlcore.plugins.registry import load_plugins
 from rlcore.runs.folder import RunFolder
-from rlcore.runs.sft_record import unlike_log
+from rlcore.runs.sft_record import log_difference
 from rlcore.runs.trackers import read_metrics
 from rlcore.training.assembly import Assembly
 
@@ -56,7 +56,7 @@ def check_history(path: Path, log: Path) -> None:
         metrics = read_metrics(log)
     except (OSError, ValueError):
         return
-    fault = unlike_log(read_json(path), metrics, path.stem)
+    fault = log_difference(read_json(path), metrics, path.stem)
     if fault is not None:
         raise CheckpointError(
             f"{path} {fault}",

@@ -4,8 +4,8 @@
 
 `import rlcore` selects kernels for its own process (:func:`choose`). Workers use the best kernels
 that all their processors support; a resumed run uses the kernels that it started with
-(:func:`choose_for_workers`, :func:`apply`). The variables are set before the workers compute.
-docs/repeatability.md describes what this guarantees.
+(:func:`choose_for_workers`, :func:`apply_kernels`). The variables are set before the workers
+compute. docs/repeatability.md describes what this guarantees.
 
 This module identifies processors by their features and imports no tensor library.
 :mod:`rlcore.rollout.batch_invariance` checks the results of the selected kernels.
@@ -186,7 +186,7 @@ def choose_for_workers(offered: Sequence[Processor], begun: Kernels | None = Non
     return Kernels(begun.processor, environment)
 
 
-def apply(kernels: Kernels) -> None:
+def apply_kernels(kernels: Kernels) -> None:
     """Set the environment variables of these kernels.
 
     A library that has already computed in this process does not read them again.

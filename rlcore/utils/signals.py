@@ -18,7 +18,7 @@ from rlcore.contracts.errors import Terminated
 
 Handler = Callable[[int, FrameType | None], None] | signal.Handlers
 HANGUP: list[int] = [signal.SIGHUP] if hasattr(signal, "SIGHUP") else []  # not defined on Windows
-ENDS: dict[int, type[KeyboardInterrupt]] = {
+ENDING_SIGNALS: dict[int, type[KeyboardInterrupt]] = {
     signal.SIGINT: KeyboardInterrupt,
     **dict.fromkeys([signal.SIGTERM, *HANGUP], Terminated),
 }
@@ -26,7 +26,7 @@ _last: list[int] = []
 
 
 def install_handlers() -> None:
-    """Install handlers by which the signals in `ENDS` raise their exceptions.
+    """Install handlers by which the signals in `ENDING_SIGNALS` raise their exceptions.
 
     An ignored signal remains ignored, except SIGTERM.
     """
@@ -37,7 +37,7 @@ def install_handlers() -> None:
 
 
 @contextlib.contextmanager
-def handlers(by: Mapping[int, Handler]) -> Iterator[None]:
+def handle_signals(by: Mapping[int, Handler]) -> Iterator[None]:
     """Install handlers within this context, and restore the previous ones afterwards.
 
     In another thread than the main one the context does nothing.
@@ -48,7 +48,7 @@ def handlers(by: Mapping[int, Handler]) -> Iterator[None]:
     if not in_main_thread():
         yield
         return
-    previous = {number: signal.getsignal(number) for number in ENDS}
+    previous = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
     for number, handler in by.items():
         signal.signal(number, handler)
     try:
@@ -59,8 +59,8 @@ def handlers(by: Mapping[int, Handler]) -> Iterator[None]:
 
 
 def not_ignored() -> list[int]:
-    """Return the signals in `ENDS` that this process does not ignore."""
-    return [number for number in ENDS if signal.getsignal(number) is not signal.SIG_IGN]
+    """Return the signals in `ENDING_SIGNALS` that this process does not ignore."""
+    return [number for number in ENDING_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 def in_main_thread() -> bool:
@@ -69,9 +69,9 @@ def in_main_thread() -> bool:
 
 
 def raise_for(number: int, frame: FrameType | None) -> None:
-    """Handle a signal: record it, and raise its exception from `ENDS`."""
+    """Handle a signal: record it, and raise its exception from `ENDING_SIGNALS`."""
     remember(number)
-    raise ENDS[number]
+    raise ENDING_SIGNALS[number]
 
 
 def remember(number: int) -> None:
@@ -79,7 +79,7 @@ def remember(number: int) -> None:
     _last[:] = [number]
 
 
-def number_of(error: KeyboardInterrupt) -> int:
+def signal_number(error: KeyboardInterrupt) -> int:
     """Return the number of the signal that caused an exception.
 
     The last recorded signal takes precedence over the exception's class, because a library may

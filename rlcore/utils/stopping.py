@@ -36,13 +36,13 @@ class StopSignals:
     def interruption(self) -> BaseException:
         """Exception that the received signal raises outside this context."""
         assert self._received is not None
-        return signals.ENDS[self._received]()
+        return signals.ENDING_SIGNALS[self._received]()
 
     def __enter__(self) -> StopSignals:
         if signals.in_main_thread():
             self._held.enter_context(watchdog.defer_first_signal())
             handlers = dict.fromkeys(signals.not_ignored(), self._on_signal)
-            self._held.enter_context(signals.handlers(handlers))
+            self._held.enter_context(signals.handle_signals(handlers))
         return self
 
     def __exit__(self, *exception: object) -> None:

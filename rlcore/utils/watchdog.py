@@ -4,8 +4,8 @@ While a call into a C++ library does not return, Python runs neither signal hand
 the main thread. The watchdog thread knows the current operations and their time limits, receives
 signals through a pipe, and ends the process with one error if the main thread does not respond.
 
-Only the command line may end its process, so it alone enters :func:`guard`. Elsewhere :func:`limit`
-and :func:`defer_first_signal` do nothing.
+Only the command line may end its process, so it alone enters :func:`guard`. Elsewhere
+:func:`time_limit` and :func:`defer_first_signal` do nothing.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Countdown:
 
 @dataclass(eq=False)
 class _Limit:
-    """Time limit of a current operation: see :func:`limit`."""
+    """Time limit of a current operation: see :func:`time_limit`."""
 
     error: Cause
     countdown: Countdown
@@ -128,7 +128,7 @@ class Watchdog:
 
     def _on_signal(self, number: int) -> None:
         """Start the timeout at the first signal that is not a spare one."""
-        if number not in signals.ENDS:
+        if number not in signals.ENDING_SIGNALS:
             return
         self._received.append(number)
         if self.spare:
@@ -198,7 +198,7 @@ def mark_children() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def limit(error: Cause, seconds: float) -> Iterator[None]:
+def time_limit(error: Cause, seconds: float) -> Iterator[None]:
     """End the process with an error if this context is not left in time.
 
     Use it for calls that normally return or raise long before the limit. It works in the main

@@ -58,7 +58,7 @@ class _Call:
         )
 
 
-def checked_inputs(spec: PolicySpec, rows: int, inputs: Any) -> Inputs:
+def check_inputs(spec: PolicySpec, rows: int, inputs: Any) -> Inputs:
     """Check and return what `prepare` returned for an observation of `rows` rows.
 
     Raises:
@@ -74,7 +74,7 @@ def checked_inputs(spec: PolicySpec, rows: int, inputs: Any) -> Inputs:
     return dict(inputs)
 
 
-def checked_output(spec: PolicySpec, rows: int, output: Any) -> PolicyOutput:
+def check_output(spec: PolicySpec, rows: int, output: Any) -> PolicyOutput:
     """Check and return what `act` returned for `rows` rows.
 
     Raises:
@@ -101,7 +101,7 @@ def checked_output(spec: PolicySpec, rows: int, output: Any) -> PolicyOutput:
     return output
 
 
-def checked_evaluation(spec: PolicySpec, rows: int, evaluation: Any) -> Evaluation:
+def check_evaluation(spec: PolicySpec, rows: int, evaluation: Any) -> Evaluation:
     """Check and return what `evaluate` returned for `rows` rows.
 
     Raises:
@@ -189,7 +189,7 @@ def _same_bits(first: Any, second: Any) -> bool:
     return torch.equal(*bits)
 
 
-def checked_groups(policy: Any) -> dict[str, list[torch.nn.Parameter]]:
+def check_parameter_groups(policy: Any) -> dict[str, list[torch.nn.Parameter]]:
     """Check and return what `parameter_groups` returned.
 
     Raises:

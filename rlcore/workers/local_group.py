@@ -14,12 +14,12 @@ from rlcore.contracts.errors import UserError, WorkerError
 from rlcore.placement.routes import IN_PROCESS
 from rlcore.rollout.messages import Conversation
 from rlcore.utils import watchdog
-from rlcore.utils.mkl import apply
+from rlcore.utils.mkl import apply_kernels
 from rlcore.utils.text import format_exception
 from rlcore.workers.channel import interleave
 from rlcore.workers.group import WorkerGroup
 from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
-from rlcore.workers.roles import ROLES, START, has_component
+from rlcore.workers.roles import ROLES, START_ARGUMENTS, has_component
 from rlcore.workers.torch_settings import separate_torch_settings
 from rlcore.workers.worker_specs import ConversationPart, OnCount, WorkerSpecs
 
@@ -67,13 +67,13 @@ class LocalGroup(WorkerGroup):
         return []
 
     def _launch(self) -> None:
-        apply(self.kernels)
+        apply_kernels(self.kernels)
         for worker in self._workers.values():
             if isinstance(worker, PolicyWorker):  # before an env imports torch
                 worker.load_torch()
         for role, worker in self._workers.items():
             with _worker_errors(role, "start"), self._time_limit(role, "start", "start"):
-                worker.start(**START.get(role, {}))
+                worker.start(**START_ARGUMENTS.get(role, {}))
 
     def _call(
         self,
@@ -132,7 +132,7 @@ class LocalGroup(WorkerGroup):
         )
         shared = role == "env" and len(self._workers) > 1
         with (
-            watchdog.limit(late, seconds),
+            watchdog.time_limit(late, seconds),
             separate_torch_settings(self._env_torch_settings) if shared else nullcontext(),
         ):
             yield

@@ -19,68 +19,8 @@ ROOT = Path(__file__).parents[2]
 SIGNATURES = ROOT / "docs/api-signatures.txt"
 PACKAGES = sorted(path.parent for path in ROOT.glob("plugins/**/rlcore_*/__init__.py"))
 
-EXCEPTIONS: dict[str, tuple[str, ...]] = {
-    # shows the parts that `rlcore train` is made of, so it takes them as they are
-    "examples/minimal.py": (
-        "rlcore.learner.update", "rlcore.rollout.builder", "rlcore.rollout.messages",
-        "rlcore.rollout.schedule",
-    ),
-    # checks a plugin with what checks it in a run
-    "plugins/testing/rlcore_testing/conformance": (
-        "rlcore.config.bind", "rlcore.config.tasks", "rlcore.validation.env",
-        "rlcore.learner.update", "rlcore.learner.acting", "rlcore.validation.policy",
-        "rlcore.rollout.batch_invariance",
-    ),
-    # explains what core composes
-    "plugins/tools/rlcore_tools/provenance.py": (
-        "rlcore.config.bind", "rlcore.config.explain", "rlcore.config.overrides",
-        "rlcore.config.scalars",
-    ),
-    # reads what core notes beside the episodes of an evaluation
-    "plugins/tools/rlcore_tools/runs/record.py": ("rlcore.files.reading", "rlcore.runs.parquet"),
-    "plugins/data/lerobot/rlcore_data_lerobot": ("rlcore.files.reading",),
-    # looks at what is installed, and whose it is
-    "plugins/tools/rlcore_tools/check": (
-        "rlcore.checks.plugin_files", "rlcore.plugins.trial_import",
-    ),
-    "plugins/tools/rlcore_tools/check/configuration.py": ("rlcore.config.compose",),
-    "plugins/tools/rlcore_tools/cli/check.py": (
-        "rlcore.checks.plugin_files", "rlcore.plugins.entry_points",
-    ),
-    # asks whose a name is already
-    "plugins/tools/rlcore_tools/new/make.py": ("rlcore.plugins.distributions",),
-    # composes a recipe from a file of another system, step by step as core does
-    "plugins/rlinf/rlcore_rlinf": (
-        "rlcore.config.bind", "rlcore.config.translation", "rlcore.config.recipes",
-        "rlcore.config.choices",
-    ),
-    # holds the files of a run against each other, those of core's own bookkeeping included
-    "plugins/tools/rlcore_tools/runs/doubts.py": (
-        "rlcore.runs.summary", "rlcore.runs.history", "rlcore.runs.sft_record",
-        "rlcore.runs.state",
-    ),
-    # a library of core's own in another distribution: processes, interpreters, their signals
-    "plugins/simulation/rlcore_simulation": ("rlcore.config.compose", "rlcore.utils.signals"),
-    # plays jobs of core's commands, and plans each as core does
-    "plugins/sweeps/rlcore_sweeps": (
-        "rlcore.checks.facts", "rlcore.checks.places", "rlcore.cli.main", "rlcore.cli.request",
-        "rlcore.config.choices", "rlcore.config.compose", "rlcore.config.overrides",
-        "rlcore.config.recipes", "rlcore.config.scalars", "rlcore.placement.inventory",
-        "rlcore.placement.memory", "rlcore.utils.signals", "rlcore.runs.folder",
-        "rlcore.utils.stdio", "rlcore.files.lock",
-    ),
-    # carries out what core's workers and plans say, as core's own local group does
-    "plugins/ray/rlcore_ray": (
-        "rlcore.utils.mkl", "rlcore.placement.inventory", "rlcore.placement.plan",
-        "rlcore.utils.signals", "rlcore.utils.watchdog", "rlcore.rollout.messages",
-        "rlcore.workers.channel", "rlcore.workers.env_worker", "rlcore.workers.policy_worker",
-        "rlcore.workers.roles",
-    ),
-    # reads the headers of safetensors files as core does
-    "plugins/models/weights": ("rlcore.files.reading", "rlcore.files.safetensors_header"),
-    "plugins/tools/rlcore_tools/export.py": ("rlcore.runs.acting",),
-}  # fmt: skip
-"""`{file or folder: modules that it may import besides the public ones}`."""
+MINIMAL = "examples/minimal.py"
+"""The one file that may import what is not public: it shows the parts of `rlcore train`."""
 
 
 def importers() -> list[Path]:
@@ -98,19 +38,9 @@ def private(file: Path) -> set[str]:
 
 
 def test_plugins_and_examples_import_public_names_alone():
-    found, used = {}, set()
-    for file in importers():
-        place = file.relative_to(ROOT).as_posix()
-        for each in private(file):
-            module = each.partition(":")[0]
-            excused = {(at, module) for at, modules in EXCEPTIONS.items()
-                       if place.startswith(at) and module in modules}  # fmt: skip
-            used |= excused
-            if not excused:
-                found.setdefault(place, []).append(each)
-    assert found == {}
-    stale = {(at, each) for at, modules in EXCEPTIONS.items() for each in modules} - used
-    assert stale == set(), "nobody needs these exceptions any more"
+    places = {file.relative_to(ROOT).as_posix(): private(file) for file in importers()}
+    assert places.pop(MINIMAL)
+    assert {place: names for place, names in places.items() if names} == {}
 
 
 def test_what_the_docs_show_imports_public_names_alone():

@@ -16,7 +16,7 @@ from rlcore.cli.main import main
 from rlcore.config.compose import compose, load
 from rlcore.contracts.errors import ConfigError
 from rlcore.learner.acting import ActingPolicy
-from rlcore.runs.acting import saved_with
+from rlcore.runs.acting import acting_algorithm
 from rlcore.runs.checkpoint import find_checkpoint
 from rlcore.runs.tables import read_results
 from rlcore.training import train
@@ -87,8 +87,8 @@ def test_edits_act_and_are_measured(whole: Path):
 
 
 def test_the_policy_of_a_checkpoint_says_who_acts_with_it(whole: Path):
-    assert saved_with(find_checkpoint(whole) / "actor") == "expo"
-    assert saved_with(whole / "sft") is None
+    assert acting_algorithm(find_checkpoint(whole) / "actor") == "expo"
+    assert acting_algorithm(whole / "sft") is None
 
 
 @pytest.mark.long
@@ -136,7 +136,7 @@ def test_a_loaded_policy_acts_with_its_networks(whole: Path):
 def test_an_export_says_who_acts(whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["export", str(whole), str(tmp_path / "out")]) == 0
     assert "with the networks of algorithm=expo" in capsys.readouterr().out
-    assert saved_with(tmp_path / "out") == "expo"
+    assert acting_algorithm(tmp_path / "out") == "expo"
 
 
 @pytest.mark.quick(1)

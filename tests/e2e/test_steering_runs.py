@@ -18,7 +18,7 @@ from rlcore.config.compose import compose, load
 from rlcore.contracts.rng import RowKeys
 from rlcore.learner.acting import without_acting_networks
 from rlcore.rollout.batch_invariance import random_observation
-from rlcore.runs.acting import saved_with
+from rlcore.runs.acting import acting_algorithm
 from rlcore.runs.checkpoint import find_checkpoint
 from rlcore.training import train
 from rlcore.training.assembly import assemble
@@ -69,7 +69,7 @@ def test_the_policy_stays_as_it_is_and_its_optimizer_holds_nothing(whole: Path):
 
 def test_a_loaded_policy_is_the_frozen_one_under_the_actors_mean_noise(whole: Path):
     folder = find_checkpoint(whole) / "actor"
-    assert saved_with(folder) == "dsrl"
+    assert acting_algorithm(folder) == "dsrl"
     run = open_run(whole)
     policy, env = build_policy(run.config_to_evaluate(run.checkpoint()))
     inputs = policy.prepare(random_observation(env, 2))

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from rlcore.checks.facts import Facts, gather_facts, planned
+from rlcore.checks.facts import Facts, gather_facts, plan_run
 from rlcore.config.compose import compose
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.protocols import Evaluation, Inputs, Observation, Policy
@@ -148,7 +148,7 @@ class Subject:
 def planned_facts(words: Sequence[str]) -> Facts:
     """Return what is known of a run on one card, without building anything."""
     registry, config = load_plugins(), compose(list(words))
-    return gather_facts(config, registry, planned(config, read_inventory(CARD), registry))
+    return gather_facts(config, registry, plan_run(config, read_inventory(CARD), registry))
 
 
 def settings_of(facts: Facts) -> PolicyWorkerSettings:

@@ -76,7 +76,7 @@ def _start(cluster: ClusterConfig) -> None:
         # inherit that SIGHUP is ignored: workers are needed for the checkpoint after the terminal
         # is closed.
         hangup = dict.fromkeys(signals.HANGUP, signal.SIG_IGN)
-        with watchdog.limit(late, start), signals.handlers(hangup):
+        with watchdog.time_limit(late, start), signals.handle_signals(hangup):
             ray.init(
                 address="local" if local else cluster.address,
                 # the planned CPUs: Ray would otherwise count all cores, with a process for each

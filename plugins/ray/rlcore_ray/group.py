@@ -20,12 +20,11 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from rlcore.placement import Node
-from rlcore.placement.plan import Allocation
+from rlcore.placement import Allocation, Node
 from rlcore.rollout.messages import InteractReport
 from rlcore.utils.mkl import choose_for_workers
 from rlcore.workers.group import WorkerGroup
-from rlcore.workers.roles import ROLES, START, has_component
+from rlcore.workers.roles import ROLES, START_ARGUMENTS, has_component
 from rlcore.workers.worker_specs import ConversationPart, Member, OnCount, WorkerSpecs
 from rlcore_ray.channel import QUEUE_SIZE, WorkerLost
 from rlcore_ray.cluster import (
@@ -66,7 +65,9 @@ class RayGroup(WorkerGroup):
         with self._health.answering("start", self._timeouts.start):
             self._place()
         self._settle()
-        self._ask_all(lambda role, worker: worker.call.remote("start", START.get(role, {})))
+        self._ask_all(
+            lambda role, worker: worker.call.remote("start", START_ARGUMENTS.get(role, {}))
+        )
         if self.ranks("actor") > 1:
             self._join()
 
@@ -233,7 +234,7 @@ class RayGroup(WorkerGroup):
             workers[rank] = self._spawn("env", rank, members[rank])
             workers[rank].adopt.remote(self.kernels)  # runs before `start`: actors keep the order
         refs = {
-            workers[rank].call.remote("start", START["env"]): self._name("env", rank)
+            workers[rank].call.remote("start", START_ARGUMENTS["env"]): self._name("env", rank)
             for rank in lost
         }
         self._waiting.results(refs, self._timeouts.start, "start")

@@ -124,7 +124,7 @@ class RayHealth:
             text = f"Ray did not come back from {doing!r} within {self.patience:g} s {KEY}: {why}"
             return ClusterLost(text, hint=RESUME_HINT)
 
-        with watchdog.limit(late, seconds + self.patience):
+        with watchdog.time_limit(late, seconds + self.patience):
             yield
 
 

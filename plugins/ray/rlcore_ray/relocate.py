@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
-from rlcore.placement import Node
-from rlcore.placement.plan import Allocation
+from rlcore.placement import Allocation, Node
 from rlcore.workers.worker_specs import Member, WorkerSpecs
 from rlcore_ray.channel import WorkerLost
 from rlcore_ray.health import RESUME_HINT

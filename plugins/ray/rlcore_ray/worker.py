@@ -15,7 +15,7 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
-from rlcore.utils.mkl import Kernels, Processor, apply, local_processor
+from rlcore.utils.mkl import Kernels, Processor, apply_kernels, local_processor
 from rlcore.workers.channel import drive
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.roles import ROLES
@@ -45,7 +45,7 @@ class WorkerProcess:
 
     def adopt(self, kernels: Kernels) -> None:
         """Set the kernels to compute with. The group calls this before `start`."""
-        apply(kernels)
+        apply_kernels(kernels)
 
     def call(self, method: str, arguments: Mapping[str, Any], watched: bool = False) -> Any:
         """Call a method of the worker, and return its result.

@@ -9,9 +9,8 @@ from pathlib import Path
 from omegaconf import OmegaConf
 
 from rlcore.config.bind import SLOTS
-from rlcore.config.catalog import EXPERIMENT
-from rlcore.config.choices import SIDES_OF
-from rlcore.config.recipes import GLOBAL
+from rlcore.config.catalog import EXPERIMENT, SIDES
+from rlcore.config.recipes import GLOBAL_PACKAGE
 from rlcore.contracts.errors import ConfigError
 from rlcore.utils.text import format_value
 from rlcore_rlinf.components import nested
@@ -46,7 +45,7 @@ def place(file: Path, out: str | None) -> Path:
 def text(file: Path, translation: Translation) -> str:
     """Return the text of the recipe."""
     groups = {slot.group: translation.components.get(slot.section) for slot in SLOTS}
-    train, evaluation = SIDES_OF["env"]
+    train, evaluation = (f"env/{side}" for side in SIDES)
     if groups[train] == groups[evaluation]:
         groups = {"env": groups[train], **groups, train: None, evaluation: None}
     defaults = "".join(f"  - override /{group}: {name}\n" for group, name in groups.items() if name)
@@ -64,7 +63,7 @@ def text(file: Path, translation: Translation) -> str:
     )
     head = "".join(f"{comment.fill(note)}\n" for note in notes)
     body = OmegaConf.to_yaml(OmegaConf.create(nested(translation.values())))
-    return f"{GLOBAL}\n{head}defaults:\n{defaults}\n{body}"
+    return f"{GLOBAL_PACKAGE}\n{head}defaults:\n{defaults}\n{body}"
 
 
 def lines(translation: Translation) -> Iterator[str]:

@@ -20,7 +20,7 @@ import time
 import traceback
 from multiprocessing.connection import Connection
 
-from rlcore.utils.signals import ENDS
+from rlcore.utils.signals import ENDING_SIGNALS
 from rlcore_simulation.block import ObservationBlock
 from rlcore_simulation.host import RowHost
 from rlcore_simulation.messages import Failure, Hosting
@@ -40,7 +40,7 @@ def main() -> None:
     The process runs no exit handlers, because those of OpenGL libraries may hang or crash, and does
     not wait for the simulator's threads.
     """
-    for number in ENDS:
+    for number in ENDING_SIGNALS:
         if number != signal.SIGTERM:  # the parent handles Ctrl-C and a closed terminal
             signal.signal(number, signal.SIG_IGN)
     pipe = Connection(int(sys.argv[1]))

@@ -403,7 +403,7 @@ def _requested_folder(
     Raises:
         ConfigError: the run's logger settings or `hydra.sweep.dir` name no usable folder.
     """
-    for message in places.violations(config) if config else ():
+    for message in places.folder_faults(config) if config else ():
         if message.startswith("runner.logger."):  # these keys are the same in all jobs
             raise ConfigError(message)
     if DIR in map(key_of, request.hydra):

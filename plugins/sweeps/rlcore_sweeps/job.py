@@ -304,7 +304,7 @@ def forwarded_signal(error: BaseException) -> int:
 
     That is the signal that interrupted the sweep, or else SIGTERM.
     """
-    return signals.number_of(error) if isinstance(error, KeyboardInterrupt) else signal.SIGTERM
+    return signals.signal_number(error) if isinstance(error, KeyboardInterrupt) else signal.SIGTERM
 
 
 def is_finished(run: Path) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from rlcore.cli.request import HYDRA
+from rlcore.cli.request import HYDRA_PREFIXES
 from rlcore.config.catalog import EXPERIMENT, Catalog, named_recipe
 from rlcore.config.choices import included_options
 from rlcore.config.overrides import quote
@@ -61,7 +61,7 @@ def _of(catalog: Catalog, name: str) -> list[str]:
     for group, option in included_options(file, EXPERIMENT, content):
         if group == EXPERIMENT and option != option_name:
             words += _of(catalog, option)
-        elif group.startswith(HYDRA):
+        elif group.startswith(HYDRA_PREFIXES):
             words.append(f"{group}={option}")
     about = content.get("hydra")
     if isinstance(about, dict):  # the jobs report an error for any other type

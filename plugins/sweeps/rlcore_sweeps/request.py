@@ -21,10 +21,10 @@ from hydra.core.override_parser.types import ChoiceSweep, Override
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from rlcore.cli.request import HYDRA, require_effect
+from rlcore.cli.request import HYDRA_PREFIXES, require_effect
 from rlcore.config.catalog import BY_RECIPE, is_folder, is_override, named_recipe
-from rlcore.config.overrides import BOTH, parse, quote
-from rlcore.config.scalars import Scalar, holds_text, parsed
+from rlcore.config.overrides import BOTH_SIDES, parse_overrides, quote
+from rlcore.config.scalars import Scalar, is_text_type, parse_value
 from rlcore.config.schema import RunConfig
 from rlcore.config.schema_tree import leaves, walk
 from rlcore.contracts.errors import CheckpointError, ConfigError, did_you_mean
@@ -84,7 +84,7 @@ class SweepRequest:
     typed: frozenset[str] = frozenset()
 
     @classmethod
-    def parse(cls, arguments: Sequence[str]) -> SweepRequest:
+    def parse_overrides(cls, arguments: Sequence[str]) -> SweepRequest:
         """Sort the arguments of a command line.
 
         Args:
@@ -103,7 +103,7 @@ class SweepRequest:
             if word in MULTIRUN:
                 continue
             require_effect(word)
-            if bare.startswith(HYDRA) and (bare != word or "=" in word):
+            if bare.startswith(HYDRA_PREFIXES) and (bare != word or "=" in word):
                 sorted_["hydra"].append(word)
             elif bare.startswith(SETTING):
                 _set(sorted_, bare)
@@ -217,10 +217,10 @@ def override_list(words: Any) -> list[str]:
 def to_hydra(words: Sequence[str]) -> list[str]:
     """Translate overrides from rlcore's grammar to Hydra's: `env.*.` becomes `env.both.`."""
     translated = []
-    for word, override in zip(words, parse(words), strict=True):
+    for word, override in zip(words, parse_overrides(words), strict=True):
         text = override.input_line or word
         translated.append(
-            text.replace(BOTH, IN_HYDRA, 1) if key_of(text).startswith(BOTH) else text
+            text.replace(BOTH_SIDES, IN_HYDRA, 1) if key_of(text).startswith(BOTH_SIDES) else text
         )
     return translated
 
@@ -234,7 +234,7 @@ def quote_text_values(words: Sequence[str], config: RunConfig) -> list[str]:
         words: result of :func:`to_hydra`.
         config: configuration of a job, which gives the types of keys.
     """
-    texts = {key.path for key in walk(config) if not key.section and holds_text(key.type)}
+    texts = {key.path for key in walk(config) if not key.section and is_text_type(key.type)}
     translated = []
     for word in words:
         start, sign, value = word.partition("=")
@@ -248,7 +248,7 @@ def _quoted(value: str) -> str:
     inner = re.fullmatch(r"choice\((.*)\)", value, re.DOTALL)
     if inner:
         return f"choice({_quoted(inner[1])})"
-    read = parsed(value)
+    read = parse_value(value)
     if isinstance(read, Scalar):
         return quote(read.text)
     if not isinstance(read, ChoiceSweep) or not read.simple_form:
@@ -281,7 +281,7 @@ def to_rlcore(words: Sequence[str]) -> list[str]:
         if word.startswith("~"):  # a sweeper that rebuilds a deletion appends a value to it
             word = word.removesuffix("=null")
         translated.append(
-            word.replace(IN_HYDRA, BOTH, 1) if key_of(word).startswith(IN_HYDRA) else word
+            word.replace(IN_HYDRA, BOTH_SIDES, 1) if key_of(word).startswith(IN_HYDRA) else word
         )
     return translated
 
@@ -302,7 +302,7 @@ class JobChoices:
     count: int
 
     @classmethod
-    def parse(cls, words: Sequence[str]) -> JobChoices:
+    def parse_overrides(cls, words: Sequence[str]) -> JobChoices:
         """Analyse the result of :func:`to_hydra`.
 
         Raises:
@@ -340,7 +340,7 @@ def flatten_leaves(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 def is_hydra_key(word: str) -> bool:
     """Return whether an override sets, adds or deletes a key or group of Hydra itself."""
-    return word.lstrip("+~").startswith(HYDRA)
+    return word.lstrip("+~").startswith(HYDRA_PREFIXES)
 
 
 def key_of(word: str) -> str:

@@ -15,14 +15,13 @@ from typing import Any
 
 import psutil
 
-from rlcore.checks.facts import gather_facts, planned
+from rlcore.checks.facts import gather_facts, plan_run
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError, UserError
 from rlcore.files.atomic import write_text
 from rlcore.files.damaged_files import damaged_error, read_as
-from rlcore.placement import Inventory
-from rlcore.placement.inventory import joins
-from rlcore.placement.memory import main_memory, usable
+from rlcore.placement import Inventory, joins
+from rlcore.placement.memory import main_memory, usable_memory
 from rlcore.plugins.registry import load_plugins
 from rlcore_sweeps.job import JOBS
 
@@ -136,7 +135,7 @@ def threads_of(config: RunConfig, share: Share) -> int | None:
     if config.cluster.torch_threads is not None or joins(config.cluster):
         return None
     try:
-        plan = planned(config, _machine(share.cores, share.devices), load_plugins())
+        plan = plan_run(config, _machine(share.cores, share.devices), load_plugins())
     except UserError:  # the run reports the error
         return None
     allocations = [
@@ -163,7 +162,7 @@ def _jobs_that_fit(configs: Sequence[RunConfig]) -> int:
     limits = [room // max(ranks for ranks, _ in feasible) for room in rooms]
     largest_memory = max(memory for _, memory in feasible)
     if node.memory and largest_memory:
-        limits.append(int(usable(node.memory) // largest_memory))
+        limits.append(int(usable_memory(node.memory) // largest_memory))
     return max(1, min(len(configs), *limits))
 
 
@@ -177,7 +176,7 @@ def _needs_of(config: RunConfig, cpus: int, gpus: int) -> tuple[int, int] | None
     for ranks in range(1, (gpus or cpus) + 1):
         inventory = _machine(max(1, cpus * ranks // gpus) if gpus else ranks, ranks if gpus else 0)
         try:
-            plan = planned(config, inventory, registry)
+            plan = plan_run(config, inventory, registry)
             facts = gather_facts(config, registry, plan)
         except UserError:
             continue

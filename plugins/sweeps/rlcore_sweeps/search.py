@@ -13,7 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from optuna.trial import TrialState
 
 from rlcore.config import schema_tree
-from rlcore.config.overrides import BOTH
+from rlcore.config.overrides import BOTH_SIDES
 from rlcore.contracts.errors import ConfigError
 from rlcore_sweeps.held_out import measure
 from rlcore_sweeps.job import SUCCESS
@@ -93,7 +93,7 @@ def _default(study: Study, task: JobTask) -> Mapping[str, Any] | None:
         return None
     try:
         setting = {
-            key: schema_tree.value_of(config, key.replace(BOTH, "env.eval."))
+            key: schema_tree.value_of(config, key.replace(BOTH_SIDES, "env.eval."))
             for key in study.space.choices
         }
         study.trial(TrialState.RUNNING, setting)

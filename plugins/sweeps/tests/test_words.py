@@ -101,9 +101,9 @@ def test_what_is_fixed_arrives_as_it_was_meant(word):
 
 def parsed(words):
     """As rlcore reads them."""
-    from rlcore.config.overrides import parse
+    from rlcore.config.overrides import parse_overrides
 
-    return parse(words)
+    return parse_overrides(words)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from rlcore.files.atomic import new_folder
 from rlcore.files.symlinks import require_self_contained
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import Registry
-from rlcore.runs.acting import saved_with
+from rlcore.runs.acting import acting_algorithm
 from rlcore.runs.folder import RunFolder
 
 ELSEWHERE = "name a folder elsewhere"
@@ -104,7 +104,9 @@ def export(
             load_target(original)(partial)
         _check_loadable(config, partial, registry)
     base = base_of_adapters(target) if adapters_only else None
-    return Exported(target, base, saved_with(checkpoint.policy_path), saved_with(target))
+    return Exported(
+        target, base, acting_algorithm(checkpoint.policy_path), acting_algorithm(target)
+    )
 
 
 def _layout_writer(model: str, name: str, registry: Registry) -> Callable[[Path, Path], None]:

@@ -15,11 +15,11 @@ import yaml  # type: ignore[import-untyped]
 
 from rlcore.api import compose
 from rlcore.config import schema_tree
-from rlcore.config.bind import unknown
+from rlcore.config.bind import unknown_key
 from rlcore.config.catalog import EXPERIMENT, SIDES, Catalog
 from rlcore.config.explain import explain
 from rlcore.config.overrides import overridden_keys
-from rlcore.config.scalars import as_value
+from rlcore.config.scalars import plain_value
 from rlcore.config.schema import RunConfig
 from rlcore.plugins.registry import load_plugins
 from rlcore.utils.text import format_value
@@ -38,7 +38,7 @@ def lines_on(path: str, words: Sequence[str], config_dirs: Sequence[str] = ()) -
         yield explain(catalog, root, path)
         return
     if key is None:
-        raise unknown(path, root, catalog.options(EXPERIMENT))
+        raise unknown_key(path, root, catalog.options(EXPERIMENT))
     yield explain(catalog, root, path)
     if key.section:
         return
@@ -74,7 +74,7 @@ def _set_by_files(root: RunConfig, path: str) -> Iterator[tuple[str, Any]]:
         if line is not None:  # else the option's name implies the value
             yield (
                 f"{layer.group}={layer.option}, {_display_path(layer.file)}:{line}",
-                as_value(value),
+                plain_value(value),
             )
 
 

@@ -49,7 +49,7 @@ def problems() -> Callable[[Facts], list[str]]:
     """`problems(facts)`: all sentences said of them."""
 
     def find(facts: Facts) -> list[str]:
-        numbers = [*range_violations(facts.config), *places.violations(facts.config)]
+        numbers = [*range_violations(facts.config), *places.folder_faults(facts.config)]
         return numbers + [sentence for each in CHECKS for sentence in each(facts)]
 
     return find

@@ -35,7 +35,7 @@ TOY = ["env=toy", "model=toy", "algorithm=plain"]
 )
 def test_places_that_no_run_can_be_at(registry, override, sentence):
     config = compose([*TOY, override], registry=registry)
-    (said,) = places.violations(config)
+    (said,) = places.folder_faults(config)
     assert sentence in said
 
 
@@ -44,7 +44,7 @@ def test_the_name_of_a_model_that_is_not_here(registry, elsewhere):
     that is gone is a wrong setting."""
     asked = ["actor.model.model_path=openvla/openvla-7b", "actor.model.lora_path=me/adapters"]
     config = compose([*TOY, *asked], registry=registry)
-    assert list(places.violations(config)) == []
+    assert list(places.folder_faults(config)) == []
     base, adapters = places.findings(config)
     assert base["name"] == "actor.model.model_path" and base["status"] == "missing"
     assert base["fix"] == "hf download openvla/openvla-7b --local-dir openvla-7b"
@@ -54,7 +54,7 @@ def test_the_name_of_a_model_that_is_not_here(registry, elsewhere):
     assert planned.policy is not None and config.actor.model.model_path == "openvla/openvla-7b"
     for gone in ("../a/b", "/no/where", "nowhere"):
         config = compose([*TOY, f"actor.model.model_path={gone}"], registry=registry)
-        (said,) = places.violations(config)
+        (said,) = places.folder_faults(config)
         assert "must be an existing folder" in said and not [*places.findings(config)]
     (elsewhere / "adapters").mkdir()
     for value in ("null", str(elsewhere)):
@@ -87,6 +87,6 @@ class ShelfConfig(ToyEnvConfig):
 def test_a_key_of_a_plugin_says_what_is_done_with_its_folder(registry, settings, said):
     config = compose(TOY, registry=registry)
     shelf = ShelfConfig(env_type="toy", **settings)
-    found = list(places.violations(replace(config, env=replace(config.env, train=shelf))))
+    found = list(places.folder_faults(replace(config, env=replace(config.env, train=shelf))))
     assert len(found) == (said is not None)
     assert not found or found[0].startswith(said)

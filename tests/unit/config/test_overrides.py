@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from rlcore.config.overrides import overridden_keys, parse, quote
+from rlcore.config.overrides import overridden_keys, parse_overrides, quote
 
 
 def test_keys_are_named_as_they_are_today_and_those_of_mappings_too():
@@ -36,5 +36,5 @@ def test_keys_are_named_as_they_are_today_and_those_of_mappings_too():
     "text", ["a b'c=d ü{e}", "x\\", "a\\'b", "a\\\\'", "a\\b", "..", "[x], {y}"]
 )
 def test_a_quoted_value_is_the_value(text):
-    (override,) = parse([f"runner.logger.project_name={quote(text)}"])
+    (override,) = parse_overrides([f"runner.logger.project_name={quote(text)}"])
     assert override.value() == text

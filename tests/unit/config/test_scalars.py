@@ -8,7 +8,7 @@ import pytest
 
 import rlcore
 from rlcore.config.compose import load, to_yaml
-from rlcore.config.overrides import nest, parse
+from rlcore.config.overrides import nest, parse_overrides
 from rlcore.config.recipes import read_scalars
 from rlcore.config.scalars import resolve_scalars, value_of
 from rlcore.config.schema import RunConfig
@@ -29,7 +29,7 @@ def name_of(values) -> str:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_stays_as_it_is(tmp_path, name):
     """In a word, and in a file."""
-    (override,) = parse([f"{NAME}={name}"])
+    (override,) = parse_overrides([f"{NAME}={name}"])
     assert name_of(nest(NAME, value_of(override))) == name
     file = tmp_path / "config.yaml"
     file.write_text(f"runner: {{logger: {{experiment_name: {name}}}}}\n")

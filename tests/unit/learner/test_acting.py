@@ -23,7 +23,7 @@ from rlcore.learner.acting import ActingPolicy, with_acting_networks, without_ac
 from rlcore.learner.update import Learner
 from rlcore.rollout.batch_invariance import random_observation
 from rlcore.rollout.decide import decide
-from rlcore.runs.acting import NETWORKS, saved_with
+from rlcore.runs.acting import NETWORKS, acting_algorithm
 from rlcore.transport.layout import named_weights
 
 ENV = env_spec(ToyEnvConfig(env_type="toy"))
@@ -166,7 +166,7 @@ def test_what_an_update_may_change_is_sent(trained):
 def test_it_is_saved_and_loaded_with_the_policy(trained, tmp_path, play):
     policy, learner = trained
     policy.save_pretrained(tmp_path)
-    assert saved_with(tmp_path) == "shifting"
+    assert acting_algorithm(tmp_path) == "shifting"
     loaded = made(tmp_path, seed=7)
     assert np.array_equal(act(loaded), act(policy))
     # a new run begins with what is there, its lagged copy and what is behind it alike
@@ -181,7 +181,7 @@ def test_it_is_saved_and_loaded_with_the_policy(trained, tmp_path, play):
 def test_before_it_learns_a_policy_is_saved_alone(tmp_path):
     policy = made()
     policy.save_pretrained(tmp_path)
-    assert saved_with(tmp_path) is None
+    assert acting_algorithm(tmp_path) is None
     assert isinstance(made(tmp_path), ActingPolicy)
 
 

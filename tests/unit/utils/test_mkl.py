@@ -17,7 +17,7 @@ from rlcore.utils.mkl import (
     OURS,
     Kernels,
     Processor,
-    apply,
+    apply_kernels,
     choose_for_workers,
     common_environment,
     common_features,
@@ -107,12 +107,12 @@ def test_what_a_user_sets_is_kept(monkeypatch):
     assert choose_for_workers([XEON], choose_for_workers([XEON])) == Kernels(
         XEON, {MKL: "SSE4_2"}, by_hand=True
     )
-    apply(choose_for_workers([XEON]))
+    apply_kernels(choose_for_workers([XEON]))
     assert user_setting() == "SSE4_2"  # still known as theirs
 
 
 def test_adopting_is_told_from_a_user_s_choice():
-    apply(choose_for_workers([XEON, DESKTOP]))
+    apply_kernels(choose_for_workers([XEON, DESKTOP]))
     assert (os.environ[MKL], os.environ[ATEN]) == ("AVX2,STRICT", "avx2")
     assert user_setting() is None
 

@@ -56,7 +56,7 @@ def test_what_takes_too_long_ends_with_its_error():
     run, child = start(
         "with watchdog.guard(1.0):\n"
         "    child()\n"
-        "    with watchdog.limit(WorkerError('it hangs', hint='look'), 0.2):\n"
+        "    with watchdog.time_limit(WorkerError('it hangs', hint='look'), 0.2):\n"
         "        block()\n"
     )
     _, err = run.communicate(timeout=LONGEST)
@@ -69,7 +69,7 @@ def test_what_takes_too_long_ends_with_its_error():
 def test_a_person_in_the_debugger_may_take_longer():
     code = (
         "import pdb\n"  # before the limit: it takes a while on a busy machine
-        "with watchdog.guard(1.0), watchdog.limit(WorkerError('it hangs'), 0.8):\n"
+        "with watchdog.guard(1.0), watchdog.time_limit(WorkerError('it hangs'), 0.8):\n"
         "    breakpoint()\n"
         "    print('went on')\n"
     )

@@ -12,7 +12,7 @@ import torch
 from rlcore.contracts.errors import PolicyError
 from rlcore.contracts.protocols import Evaluation, PolicyOutput
 from rlcore.contracts.specs import PolicySpec
-from rlcore.validation.policy import checked_evaluation, checked_inputs, checked_output
+from rlcore.validation.policy import check_evaluation, check_inputs, check_output
 
 SPEC = PolicySpec("odd", 1, 2, 2, 3, 3, value_dim=1)  # A = 2, C = 3
 ROWS = 4
@@ -35,11 +35,11 @@ def evaluation(**changes: Any) -> Evaluation:
 
 def test_what_the_contract_says_passes_untouched():
     for right in (output(), output(logprobs=torch.zeros(ROWS, 3, 2, dtype=torch.bfloat16))):
-        assert checked_output(SPEC, ROWS, right) is right
+        assert check_output(SPEC, ROWS, right) is right
     for right in (evaluation(), evaluation(entropy=torch.zeros(ROWS, 3, 2))):
-        assert checked_evaluation(SPEC, ROWS, right) is right
+        assert check_evaluation(SPEC, ROWS, right) is right
     inputs = {"state": np.zeros((ROWS, 2), np.float32), "task": np.zeros(ROWS, np.int64)}
-    assert checked_inputs(SPEC, ROWS, inputs) == inputs
+    assert check_inputs(SPEC, ROWS, inputs) == inputs
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_what_the_contract_says_passes_untouched():
 )
 def test_decisions_of_other_shapes_are_named(changes: dict[str, Any], said: str):
     with pytest.raises(PolicyError) as caught:
-        checked_output(SPEC, ROWS, output(**changes))
+        check_output(SPEC, ROWS, output(**changes))
     assert "model odd: " in caught.value.message and said in caught.value.message
 
 
@@ -65,7 +65,7 @@ def test_decisions_that_are_no_numbers_are_named(what: str, number: float):
     wrong = output()
     vars(wrong)[what][(2, *[0] * (vars(wrong)[what].ndim - 1))] = number
     with pytest.raises(PolicyError) as caught:
-        checked_output(SPEC, ROWS, wrong)
+        check_output(SPEC, ROWS, wrong)
     assert caught.value.message == (
         f"model odd: {what} of act in row 2 is {number}, expected finite numbers"
     )
@@ -82,7 +82,7 @@ def test_decisions_that_are_no_numbers_are_named(what: str, number: float):
 )
 def test_evaluations_of_other_shapes_are_named(changes: dict[str, Any], said: str):
     with pytest.raises(PolicyError) as caught:
-        checked_evaluation(SPEC, ROWS, evaluation(**changes))
+        check_evaluation(SPEC, ROWS, evaluation(**changes))
     assert said in caught.value.message
 
 
@@ -97,12 +97,12 @@ def test_evaluations_of_other_shapes_are_named(changes: dict[str, Any], said: st
 )
 def test_inputs_that_are_no_numbers_by_row_are_named(inputs: Any):
     with pytest.raises(PolicyError, match="of prepare is"):
-        checked_inputs(SPEC, ROWS, inputs)
+        check_inputs(SPEC, ROWS, inputs)
 
 
 @pytest.mark.parametrize("answer", [None, 5, ()])
 def test_other_things_than_answers_are_named(answer: Any):
     with pytest.raises(PolicyError, match="expected a PolicyOutput"):
-        checked_output(SPEC, ROWS, answer)
+        check_output(SPEC, ROWS, answer)
     with pytest.raises(PolicyError, match="expected an Evaluation"):
-        checked_evaluation(SPEC, ROWS, answer)
+        check_evaluation(SPEC, ROWS, answer)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from rlcore.contracts.errors import CheckpointError
 from rlcore.files.damaged_files import damaged_on
-from rlcore.files.reading import POINTER, open_regular
+from rlcore.files.reading import LFS_POINTER, open_regular
 from rlcore_data_lerobot.values import invalid_error
 
 MAX_GROWTH = 32
@@ -27,7 +27,7 @@ def require_file(file: Path) -> None:
     """Raise CheckpointError if a file is missing or still a pointer of Git LFS."""
     try:
         with damaged_on(file), open_regular(file) as stream:
-            if stream.read(len(POINTER)) == POINTER:
+            if stream.read(len(LFS_POINTER)) == LFS_POINTER:
                 raise ValueError("it is a pointer of Git LFS: run git lfs pull in its folder")
     except CheckpointError as error:
         if isinstance(error.__cause__, FileNotFoundError):

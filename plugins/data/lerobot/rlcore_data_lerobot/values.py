@@ -9,7 +9,7 @@ from typing import Any
 
 from rlcore.contracts.errors import CheckpointError
 from rlcore.files.damaged_files import damaged_on
-from rlcore.files.reading import MAX_LINE_BYTES, decode, open_regular, parse_json
+from rlcore.files.reading import MAX_LINE_BYTES, decode_text, open_regular, parse_json
 from rlcore.files.typed import as_type
 
 MAX_NUMBER = 2**31 - 1
@@ -72,4 +72,4 @@ def read_objects(file: Path) -> Iterator[dict[str, Any]]:
             if len(line) > MAX_LINE_BYTES:
                 raise ValueError(f"a line is longer than {MAX_LINE_BYTES} bytes")
             if line.strip():
-                yield as_type(dict[str, Any], parse_json(decode(line)), "a line")
+                yield as_type(dict[str, Any], parse_json(decode_text(line)), "a line")

@@ -21,9 +21,10 @@ from typing import Any, BinaryIO
 
 from rlcore.contracts.errors import CheckpointError
 from rlcore.files.damaged_files import damaged_error
-from rlcore.files.reading import MIB, open_regular
-from rlcore.files.safetensors_header import TensorHeader, check_here, require_few
+from rlcore.files.reading import open_regular
+from rlcore.files.safetensors_header import TensorHeader, check_regular, check_tensor_count
 
+MIB = 1 << 20
 LARGEST_PICKLE = 64 * MIB  # names and shapes of 2000 tensors take 300 KiB
 STATES: tuple[tuple[str, ...], ...] = (
     ("state_dict",),
@@ -195,7 +196,7 @@ def _content(path: Path) -> tuple[Any, dict[str, int]]:
     Raises:
         CheckpointError: the file is missing, not of `torch.save`, or an unsafe pickle.
     """
-    check_here(path)
+    check_regular(path)
     try:
         with open_regular(path) as file:
             if file.read(1) == _PICKLE:
@@ -216,7 +217,7 @@ def _content(path: Path) -> tuple[Any, dict[str, int]]:
 
 def _archived(path: Path, archive: zipfile.ZipFile) -> tuple[Any, dict[str, int]]:
     sizes = {info.filename: info.file_size for info in archive.infolist()}
-    require_few(path, sizes)
+    check_tensor_count(path, sizes)
     (pickled,) = (name for name in sizes if name.endswith("/data.pkl"))
     if sizes[pickled] > LARGEST_PICKLE:
         raise damaged_error(path, f"{pickled} is larger than {LARGEST_PICKLE // MIB} MiB")

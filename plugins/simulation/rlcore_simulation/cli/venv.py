@@ -63,12 +63,12 @@ def _component(registry: Registry, name: str) -> str:
     """Return the env that a name denotes: an env's name, or that of an option as in env=NAME."""
     if name in registry.names("env"):
         return name
+    from rlcore.api import compose  # loads Hydra
     from rlcore.config.catalog import Catalog
-    from rlcore.config.compose import compose  # loads Hydra
 
     if Catalog(registry).option("env", name) is None:
         return name
-    return compose([f"env={name}"], require=("env",)).env.train.env_type
+    return compose(f"env={name}", require=("env",)).env.train.env_type
 
 
 def _list(registry: Registry) -> int:

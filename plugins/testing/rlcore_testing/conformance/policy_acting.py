@@ -9,7 +9,7 @@ import torch
 
 from rlcore.contracts.protocols import Observation, PolicyOutput, take_rows
 from rlcore.rollout.batch_invariance import check_kernels
-from rlcore.validation.policy import checked_evaluation, checked_inputs, checked_output
+from rlcore.validation.policy import check_evaluation, check_inputs, check_output
 from rlcore_testing.conformance.base import require_equal, skip_unless
 from rlcore_testing.conformance.policy_subject import (
     ROWS,
@@ -31,7 +31,7 @@ class PreparingChecks(PolicySubject):
     def test_preparing_is_pure_and_by_row(self) -> None:
         observation = self.observation()
         given = copy.deepcopy(observation)
-        whole = checked_inputs(self.spec, ROWS, self.policy.prepare(given))
+        whole = check_inputs(self.spec, ROWS, self.policy.prepare(given))
         hint = "copy an observation before you change it"
         for name, frames in observation["cameras"].items():
             label = f"camera {name!r} of the observation after prepare"
@@ -54,7 +54,7 @@ class ActingChecks(PolicySubject):
     )
 
     def test_decisions_have_their_shapes(self) -> None:
-        output = checked_output(self.spec, ROWS, self.acted())
+        output = check_output(self.spec, ROWS, self.acted())
         require_fp32("act", output)
         tensors = {"logprobs": output.logprobs, "values": output.values, **output.replay}
         tied = sorted(name for name, tensor in tensors.items() if tensor.requires_grad)
@@ -184,7 +184,7 @@ class EvaluatingChecks(PolicySubject):
     """Checks of `evaluate` on stored decisions."""
 
     def test_evaluations_have_their_shapes(self) -> None:
-        evaluation = checked_evaluation(self.spec, ROWS, self.evaluated(self.acted()))
+        evaluation = check_evaluation(self.spec, ROWS, self.evaluated(self.acted()))
         require_fp32("evaluate", evaluation)
 
     def test_evaluating_agrees_with_acting(self) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rlcore.utils.text import abbreviate_list
 from rlcore.validation.faults import array_fault
-from rlcore.validation.policy import checked_groups
+from rlcore.validation.policy import check_parameter_groups
 from rlcore_testing.conformance.base import require_equal, require_valid, skip_unless
 from rlcore_testing.conformance.fake_env import fake_demonstration
 from rlcore_testing.conformance.policy_subject import PolicySubject, as_tensors, keys
@@ -23,7 +23,7 @@ class ParameterChecks(PolicySubject):
     """Checks of parameter groups and of the gradients that reach them."""
 
     def test_parameter_groups_are_disjoint_and_cover_what_trains(self) -> None:
-        groups = checked_groups(self.policy)
+        groups = check_parameter_groups(self.policy)
         grouped = {id(parameter) for group in groups.values() for parameter in group}
         frozen = [
             name

@@ -21,7 +21,7 @@ from rlcore.contracts.specs import ActionChannel, EnvSpec, StateChannel
 from rlcore.demonstrations.datasets import SupervisedSamples
 from rlcore.learner.acting import with_acting_networks, without_acting_networks
 from rlcore.learner.update import Learner
-from rlcore.validation.policy import checked_output
+from rlcore.validation.policy import check_output
 from rlcore_testing.conformance.algorithm_subject import BEST, UPDATES, AlgorithmSubject
 from rlcore_testing.conformance.base import Finding, report, require_equal, skip_unless
 from rlcore_testing.conformance.trajectories import Bandit, bandit_inputs, bandit_rollout
@@ -179,7 +179,7 @@ def decided(policy: Any, rows: np.ndarray, *, deterministic: bool = True) -> np.
     """Return a policy's actions `[B]`; the keys are made from the row numbers."""
     keys = RowKeys(tuple((0, int(row)) for row in rows))
     output = policy.act(bandit_inputs(len(rows)), keys, deterministic=deterministic)
-    return checked_output(policy.spec, len(rows), output).actions[:, 0, 0]
+    return check_output(policy.spec, len(rows), output).actions[:, 0, 0]
 
 
 def _require_same(how: str, expected: tuple[Learner, Any], got: tuple[Learner, Any]) -> None:

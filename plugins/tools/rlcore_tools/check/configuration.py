@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from rlcore.api import compose
 from rlcore.config.bind import SLOTS, default_settings
 from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT, TYPE_KEYS, Catalog
-from rlcore.config.compose import compose
 from rlcore.config.schema_tree import value_of
 from rlcore.contracts.errors import MissingPackageError, UserError
 from rlcore.contracts.specs import Kind
@@ -31,7 +31,7 @@ def component_of(
     """
     if kind not in COMPONENT_GROUPS or Catalog(registry).file(kind, name) is None:
         return None
-    run = compose([f"{kind}={name}"], require=(), registry=registry, draft=True)
+    run = compose(f"{kind}={name}", draft=True)
     section = value_of(run, next(slot.section for slot in SLOTS if slot.kind == kind))
     settings = dataclasses.asdict(section)
     return registry.get(kind, settings.pop(TYPE_KEYS[kind])), settings
@@ -57,7 +57,7 @@ def settings_findings(registry: Registry, component: Component) -> Iterator[Find
             yield Finding(fault, contract, fix)
 
 
-def preset_findings(registry: Registry, folder: Path | None) -> Iterator[Finding]:
+def preset_findings(folder: Path | None) -> Iterator[Finding]:
     """Yield the presets and recipes in a configuration folder that can't be composed.
 
     Of files with the same error only the first is reported.
@@ -68,7 +68,7 @@ def preset_findings(registry: Registry, folder: Path | None) -> Iterator[Finding
     for group in GROUPS:
         for file in sorted(folder.joinpath(group).glob("*.yaml")):
             try:
-                compose([f"{group}={file.stem}"], require=(), registry=registry, draft=True)
+                compose(f"{group}={file.stem}", draft=True)
             except UserError as error:
                 if error.message in reported:
                     continue

@@ -7,10 +7,10 @@ exit code is 1 if something is wrong."""
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.metadata import entry_points
 from time import monotonic
 from typing import Any
 
@@ -20,7 +20,6 @@ from rlcore.checks.plugin_files import configuration_folder
 from rlcore.cli.parser import Parser
 from rlcore.contracts.errors import ConfigError, choices_message
 from rlcore.contracts.specs import KINDS, ComponentSpec
-from rlcore.plugins.entry_points import installed
 from rlcore.plugins.registry import Component, Registry, load_plugins
 from rlcore.utils.console import Canvas
 from rlcore_tools.check.check_log import note
@@ -105,7 +104,7 @@ def main(arguments: Sequence[str]) -> int:
         for _, folder in folders if names and not findings else ():
             # presets would repeat the findings of their components
             path = configuration_folder(folder)
-            findings += [("plugin", finding) for finding in preset_findings(registry, path)]
+            findings += [("plugin", finding) for finding in preset_findings(path)]
         for name in plugins if runs_suites else ():
             faults = run_suite(HOOK_SUITE, "plugin", name, HOOKSPECS)
             findings += [(f"plugin {name}", finding) for finding in faults]
@@ -288,7 +287,8 @@ def _select(
 
 
 def _unusable_plugins(registry: Registry, names: Sequence[str]) -> Iterator[tuple[str, Finding]]:
-    owners = {plugin.distribution for plugin in installed(os.environ) if plugin.name in names}
+    plugins = entry_points(group="rlcore.plugins")
+    owners = {plugin.dist.name for plugin in plugins if plugin.dist and plugin.name in names}
     for row in registry.rows():
         owned = row.kind != "plugin" and row.distribution in owners
         if row.status == "BAD" and (not names or row.name in names or owned):

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution, distributions
 from importlib.util import find_spec
 from pathlib import Path
 from typing import cast
@@ -16,7 +17,6 @@ from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT, Catalog
 from rlcore.contracts.component import Kind
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.version import API_VERSION
-from rlcore.plugins.distributions import folders, normal
 from rlcore.plugins.extras import is_ours
 from rlcore.plugins.registry import load_plugins
 
@@ -74,10 +74,10 @@ def owner_of(new: New) -> str:
         return "a module of Python's standard library"
     if name in PROJECT_FOLDERS:
         return "a folder of the package's project"
-    if normal(name) in folders() or is_ours(name):
+    if _is_installed(name) or is_ours(name):
         return "a distribution, installed here or one of rlcore's"
     module = find_spec(name)
-    libraries = {Path(folder).parent for folder in folders().values()}
+    libraries = {Path(str(installed.locate_file(""))) for installed in distributions()}
     origin = Path((module and module.origin) or "")
     if module is not None and any(origin.is_relative_to(library) for library in libraries):
         return f"an installed module, {module.origin}"
@@ -93,6 +93,15 @@ def owner_of(new: New) -> str:
             return f"{group} {name!r}, which exists already"
     is_registered = name in registry.names(cast(Kind, kind))
     return f"{kind} {name!r}, which exists already" if is_registered else ""
+
+
+def _is_installed(name: str) -> bool:
+    """Return whether a distribution of this name is installed, in any spelling of PEP 503."""
+    try:
+        distribution(name)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def write(new: New, folder: Path, *, again: bool = False) -> list[Path]:

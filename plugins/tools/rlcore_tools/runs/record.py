@@ -16,11 +16,11 @@ from rlcore.api import Evaluation, SavedRun, protocol_difference
 from rlcore.files.damaged_files import damaged_error, damaged_on
 from rlcore.files.reading import check_yaml, read_json, read_text, read_yaml
 from rlcore.files.symlinks import leaves_folder, require_inside
+from rlcore.runs.contradictions import find_contradictions
 from rlcore.runs.folder import RunFolder
 from rlcore.runs.parquet import read_note
 from rlcore.runs.tables import EpisodeResult, comparable, read_results
 from rlcore_tools.run_paths import clip, last_evaluation
-from rlcore_tools.runs.doubts import doubts_of
 
 Values = Mapping[str, Any]
 SUCCESS = "env/success_once"
@@ -154,7 +154,7 @@ class RunRecord:
     @cached_property
     def doubts(self) -> list[str]:
         """One sentence for each file that contradicts the folder's other files."""
-        return doubts_of(
+        return find_contradictions(
             self.folder,
             config=self.config,
             manifest=self.manifest,

@@ -13,7 +13,7 @@ from rlcore.config.schema_tree import find
 from rlcore.files.damaged_files import read_json
 from rlcore.runs.folder import RunFolder
 from rlcore.runs.history import read_history
-from rlcore.runs.sft_record import HISTORIES, unlike_log
+from rlcore.runs.sft_record import HISTORIES, log_difference
 from rlcore.runs.state import STATE, dependencies, read_facts
 from rlcore.runs.statistics import success_rate
 from rlcore.runs.summary import DIGITS
@@ -25,7 +25,7 @@ SIDES = {"before": "success_before", "control": "success_control"}
 """Keys of success rates in the summary, by the label of the evaluation that they come from."""
 
 
-def doubts_of(
+def find_contradictions(
     folder: RunFolder,
     *,
     config: Values,
@@ -46,13 +46,13 @@ def doubts_of(
     Raises:
         CheckpointError: a file that is read here is damaged.
     """
-    doubts = [*_changed_since_checkpoint(folder), *_seed_mismatches(config, manifest, summary)]
-    doubts += _rate_mismatches(summary or {}, evaluations, final_label)
+    sentences = [*_changed_since_checkpoint(folder), *_seed_mismatches(config, manifest, summary)]
+    sentences += _rate_mismatches(summary or {}, evaluations, final_label)
     for name in HISTORIES:
         path = folder.path / f"{name}.json"
-        if path.is_file() and (fault := unlike_log(read_json(path), metrics, name)):
-            doubts.append(f"{path.name} {fault}")
-    return doubts
+        if path.is_file() and (fault := log_difference(read_json(path), metrics, name)):
+            sentences.append(f"{path.name} {fault}")
+    return sentences
 
 
 def _changed_since_checkpoint(folder: RunFolder) -> Iterator[str]:
