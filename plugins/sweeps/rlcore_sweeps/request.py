@@ -84,7 +84,7 @@ class SweepRequest:
     typed: frozenset[str] = frozenset()
 
     @classmethod
-    def parse_overrides(cls, arguments: Sequence[str]) -> SweepRequest:
+    def parse(cls, arguments: Sequence[str]) -> SweepRequest:
         """Sort the arguments of a command line.
 
         Args:
@@ -302,7 +302,7 @@ class JobChoices:
     count: int
 
     @classmethod
-    def parse_overrides(cls, words: Sequence[str]) -> JobChoices:
+    def parse(cls, words: Sequence[str]) -> JobChoices:
         """Analyse the result of :func:`to_hydra`.
 
         Raises:

@@ -267,7 +267,8 @@ def _select(
     if not names:
         return components, plugins, {}
     if len(names) == 2 and names[0] in KINDS:
-        kind, name = names
+        kind = names[0]
+        name = names[1]
         preset = None if name in registry.names(kind) else component_of(registry, kind, name)
         component, settings = preset or (registry.get(kind, name), {})
         return [component], [], settings

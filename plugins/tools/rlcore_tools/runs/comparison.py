@@ -88,13 +88,15 @@ def _cell(value: Any) -> str:
 
 def _paired(first: RunRecord, other: RunRecord) -> tuple[Values | None, str]:
     """Return the paired difference of the final success rates, or why they can't be paired."""
-    evaluations = first.after, other.after
-    if evaluations[0] is None or evaluations[1] is None:
-        return None, f"{'A' if evaluations[0] is None else 'B'} was not evaluated at its end"
-    if not comparable(*evaluations):
+    ours = first.after
+    theirs = other.after
+    if ours is None or theirs is None:
+        return None, f"{'A' if ours is None else 'B'} was not evaluated at its end"
+    if not comparable(ours, theirs):
         rules = protocol_difference(first.protocol, other.protocol) or "unknown rules"
         return None, f"they were evaluated under different protocols: {rules}"
     try:
-        return paired_difference(*map(success_by_start, evaluations))._asdict(), ""
+        difference = paired_difference(success_by_start(ours), success_by_start(theirs))
     except ValueError as error:
         return None, str(error)
+    return difference._asdict(), ""

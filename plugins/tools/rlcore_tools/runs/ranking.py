@@ -175,7 +175,9 @@ def _evaluated_seeds(setting: Setting, left_out: dict[str, str]) -> list[Seed]:
             continue
         try:
             episodes = row.record.after or []
-            outcomes: dict[Hashable, Passes] = {**success_by_start(episodes)}
+            outcomes: dict[Hashable, Passes] = dict(
+                (start, passes) for start, passes in success_by_start(episodes).items()
+            )
         except (UserError, ValueError) as error:
             left_out[row.name] = str(error).partition("\n")[0]
             continue

@@ -79,13 +79,13 @@ class RunRecord:
     def before(self) -> list[EpisodeResult] | None:
         """Episodes of the evaluation before training."""
         evaluation = self.evaluations.get("before")
-        return evaluation and evaluation.episodes
+        return None if evaluation is None else evaluation.episodes
 
     @property
     def final_label(self) -> str | None:
         """Label of the final evaluation; None before it."""
         table = last_evaluation(self.folder.evaluations)
-        return table and table.stem
+        return None if table is None else table.stem
 
     @cached_property
     def after(self) -> list[EpisodeResult] | None:
