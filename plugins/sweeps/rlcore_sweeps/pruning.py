@@ -29,7 +29,6 @@ JOB = "RLCORE_SWEEP_JOB"
 FOLDER = ".study"
 LOG, NAME = "study.log", "rlcore"
 """File of Optuna's storage in a sweep's folder, and name of the study in it."""
-NO_PRUNER = "none"
 METRIC = "eval/success_once"
 DURING_TRAINING = "step_"  # prefix of the labels of evaluations during training
 
@@ -40,15 +39,15 @@ class PruningRule:
 
     Attributes:
         metric: metric of evaluations that is compared.
-        pruner, options: see :func:`rlcore_sweeps.samplers.pruner_of`; "none": evaluations are only
-            recorded.
+        pruner, options: see :func:`rlcore_sweeps.samplers.pruner_of`; without a pruner, evaluations
+            are only recorded.
         direction: direction of the study.
         number: number of the trial.
         finished: number of trials in finished batches, which the run is compared with.
     """
 
     metric: str
-    pruner: str
+    pruner: str | None
     options: dict[str, Any]
     direction: Literal["maximize", "minimize"]
     number: int
@@ -74,14 +73,14 @@ class PruningRule:
         import optuna
         from optuna.trial import TrialState, create_trial
 
-        from rlcore_sweeps.samplers import pruner_of
+        from rlcore_sweeps.samplers import NO_PRUNER, pruner_of
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         study = optuna.create_study(
             study_name=NAME,
             direction=self.direction,
             sampler=optuna.samplers.RandomSampler(0),
-            pruner=pruner_of(self.pruner, self.options),
+            pruner=pruner_of(self.pruner or NO_PRUNER, self.options),
         )
         study.add_trials(finished)
         for _ in range(len(finished), self.number):
@@ -160,14 +159,13 @@ def record_evaluation(
     rule = read_as(PruningRule, file)
     if rule.metric not in metrics:
         return
-    before = Evaluations.load(
-        sweep, job
-    ).values  # later ones are dropped: a resumed run repeats them
+    before = Evaluations.load(sweep, job).values
+    # later ones are dropped: a resumed run repeats them
     values = {int(step): value for step, value in before.items() if int(step) < run.update}
     values[run.update] = float(metrics[rule.metric])
     pruned: int | None = None
     attributes: dict[str, Any] = {}
-    if rule.pruner != NO_PRUNER:
+    if rule.pruner is not None:
         pruned, attributes = rule.judge(values, _finished_trials(sweep, rule.finished))
     updates = run.config.runner.max_epochs
     noted = Evaluations(

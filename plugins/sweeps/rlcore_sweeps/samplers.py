@@ -13,7 +13,6 @@ from optuna.samplers import BaseSampler
 
 from rlcore.contracts.errors import ConfigError, choices_message, did_you_mean
 from rlcore.contracts.rng import generator
-from rlcore_sweeps.pruning import NO_PRUNER
 
 # CmaEsSampler is left out: it stores a pickle, and a sweep's folder may come from other people
 SAMPLERS = {
@@ -22,6 +21,7 @@ SAMPLERS = {
     "nsgaii": "NSGAIISampler",
     "random": "RandomSampler",
 }
+NO_PRUNER = "none"
 PRUNERS = {
     "median": "MedianPruner",
     "percentile": "PercentilePruner",

@@ -27,9 +27,9 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from rlcore.contracts.errors import ConfigError
 from rlcore_sweeps.job import METRIC, SUCCESS, JobFailedError, JobRecord
-from rlcore_sweeps.pruning import LOG, NAME, NO_PRUNER, Evaluations, PruningRule
+from rlcore_sweeps.pruning import LOG, NAME, Evaluations, PruningRule
 from rlcore_sweeps.pruning import METRIC as SUCCESS_METRIC
-from rlcore_sweeps.samplers import pruner_of, sampler_of
+from rlcore_sweeps.samplers import NO_PRUNER, pruner_of, sampler_of
 from rlcore_sweeps.space import SEED, Space
 from rlcore_sweeps.study_record import StudyRecord, Trial, TrialRun
 
@@ -298,9 +298,10 @@ class Study:
 
     def _rule(self, number: int, finished: int, *, prunes: bool) -> PruningRule:
         metric = metric_of(self.objective)
+        may_prune = prunes and metric and self.plan.pruner != NO_PRUNER
         return PruningRule(
             metric or SUCCESS_METRIC,
-            self.plan.pruner if prunes and metric else NO_PRUNER,
+            self.plan.pruner if may_prune else None,
             dict(self.plan.pruner_options),
             self.plan.direction,
             number,
