@@ -26,7 +26,7 @@ from rlcore.learner.update import Learner
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_plugins
 from rlcore.rollout.builder import TrajectoryBuilder
-from rlcore.rollout.messages import ChunkOutcome, Waiting
+from rlcore.rollout.messages import ChunkOutcome, WaitingRow
 from rlcore.rollout.schedule import Column, training_columns
 
 UPDATES = 30
@@ -89,7 +89,7 @@ def rollout(
         )
         inputs = policy.prepare(take_rows(observation, acting))
         output = policy.act(inputs, keys)
-        rows = [Waiting(row, episodes[row], 0, decision) for row in acting]
+        rows = [WaitingRow(row, episodes[row], 0, decision) for row in acting]
         builder.add_decisions(rows, inputs, output)
         actions = np.zeros((len(columns), *output.actions.shape[1:]), dtype=np.float32)  # [B, C, A]
         actions[acting] = output.actions

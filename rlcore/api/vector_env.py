@@ -25,7 +25,7 @@ from rlcore.contracts.errors import ConfigError, choices_message
 from rlcore.contracts.protocols import Observation
 from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.plugins.registry import load_plugins
-from rlcore.training.checked_env import checked_env
+from rlcore.training.env_in_process import checked_env
 from rlcore.workers.checked_env import CheckedEnv
 
 if TYPE_CHECKING:

@@ -166,7 +166,7 @@ class Facts:
 
     @property
     def replay_bytes(self) -> int:
-        """Largest size in bytes of the replay, summed over actor processes; a checkpoint's too."""
+        """Largest size in bytes of the replay of all actor processes, and of its checkpoint."""
         replay = None if self.needs is None else self.needs.replay
         return 0 if replay is None else replay.size
 

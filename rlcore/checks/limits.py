@@ -25,7 +25,7 @@ def checkpoint_interval(runner: RunnerConfig) -> int | None:
 
 
 def videos(config: RunConfig) -> Iterator[str]:
-    """Yield a sentence for each side that saves videos, but of less than one episode."""
+    """Yield an error message for each side that saves videos of less than one episode."""
     for side, env in config.env.sides.items():
         video = env.video_cfg
         if video.save_video and video.num_episodes < 1:

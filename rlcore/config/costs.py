@@ -37,7 +37,7 @@ class Cost:
     measured: bool
 
     def lines(self) -> list[str]:
-        """Return a line for each field, for the user."""
+        """Return the cost as text for the user, one line for each field."""
         values = asdict(self)
         measured = "measured here" if values.pop("measured") else "not measured here"
         return [*(f"{name}: {text}" for name, text in values.items()), measured]

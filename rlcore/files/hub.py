@@ -30,7 +30,7 @@ def find(name: str) -> Path | None:
 
 
 def own_folder(name: str) -> str:
-    """Return the folder into which the documentation downloads a model."""
+    """Return the folder into which the commands of the documentation download a model."""
     return name.partition("/")[2]
 
 

@@ -57,7 +57,7 @@ class Segment:
 
     @cached_property
     def success(self) -> Tensor:
-        """Return for each decision whether its episode succeeds, then or later: bool `[M]`."""
+        """Return whether the episode of each decision succeeds, now or later: bool `[M]`."""
         chunk, column = self.decisions
         successful = self.batch.success & self.batch.valid.any(-1)
         same_episode = self.batch.episode[chunk, column][:, None] == self.batch.episode.T[column]

@@ -154,7 +154,7 @@ class StreamedSamples:
         return batch, batch.pop(ACTIONS).float(), batch.pop(MASK)
 
     def _store(self, arrays: dict[str, np.ndarray], jobs: Sequence[_Job]) -> None:
-        """Cache those samples whose numbers are below the number that fits into `memory`.
+        """Cache the first samples, as many as fit into `memory`.
 
         np.empty reserves address space for all of them, but the system allocates a page only when
         it is written.

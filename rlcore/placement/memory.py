@@ -88,7 +88,7 @@ class MemoryNeed:
 
     @property
     def learning(self) -> int:
-        """Further bytes while it learns.
+        """Bytes that the process needs while it learns, in addition to its state.
 
         Activations and the optimizer's temporary memory never coincide: the step comes after the
         backward pass, when the activations are freed.

@@ -15,7 +15,7 @@ import torch
 
 from rlcore.contracts.protocols import Inputs, PolicyOutput
 from rlcore.contracts.trajectory import Trajectory
-from rlcore.rollout.messages import ChunkOutcome, Waiting
+from rlcore.rollout.messages import ChunkOutcome, WaitingRow
 
 
 @dataclass
@@ -30,7 +30,7 @@ class _Decision:
         bootstrap: values `[V]` of the observation after it; None: not requested.
     """
 
-    waiting: Waiting
+    waiting: WaitingRow
     batch: int
     row: int
     outcome: dict[str, np.ndarray] = field(default_factory=dict)
@@ -60,7 +60,9 @@ class TrajectoryBuilder:
     _batches: list[_Batch] = field(default_factory=list)
     _columns: dict[int, list[_Decision]] = field(default_factory=dict)
 
-    def add_decisions(self, rows: Sequence[Waiting], inputs: Inputs, output: PolicyOutput) -> None:
+    def add_decisions(
+        self, rows: Sequence[WaitingRow], inputs: Inputs, output: PolicyOutput
+    ) -> None:
         """Add the decisions of R rows; `inputs` and `output` have R rows."""
         self._batches.append(
             _Batch(

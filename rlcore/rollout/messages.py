@@ -116,7 +116,7 @@ class ChunkOutcome:
         return {name: np.array(getattr(self, name)[row]) for name in OUTCOME}
 
 
-class Waiting(NamedTuple):
+class WaitingRow(NamedTuple):
     """A row of a vector env that waits for an action.
 
     Attributes:
@@ -147,7 +147,7 @@ class EnvMessage:
 
     sequence: int
     outcome: ChunkOutcome | None
-    rows: list[Waiting]
+    rows: list[WaitingRow]
     observation: Observation | None
     finished: list[EpisodeOutcome]
 
@@ -205,7 +205,7 @@ class RolloutJob:
     weights: int | None = None
     shift: tuple[float, ...] = ()
 
-    def keys(self, rows: Iterable[Waiting]) -> RowKeys:
+    def keys(self, rows: Iterable[WaitingRow]) -> RowKeys:
         """Return one key per row: (root seed, phase, update, task, trial, replica, decision)."""
         prefix = (self.seed, self.order.phase, self.order.update)
         return RowKeys(tuple((*prefix, *row.episode[:3], row.decision) for row in rows))

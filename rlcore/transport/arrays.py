@@ -93,7 +93,7 @@ class ByteStream:
             piece.copy_(data[place])
 
     def _next(self, count: int) -> Iterator[tuple[slice, Tensor]]:
-        """Yield the pieces of the next `count` bytes, with the slice that each piece is of them."""
+        """Yield the pieces of the next `count` bytes, each with its range within these bytes."""
         offset = 0
         while offset < count:
             if not len(self._current):

@@ -141,7 +141,7 @@ class CheckedEnv:
         if fault is not None:
             raise self._chunk_error(fault, self._running)
         self._require_copies(observation)
-        return self._with_instructions(observation)
+        return self._substitute_instructions(observation)
 
     def chunk_step(self, actions: np.ndarray) -> ChunkResult:
         """Step all rows by one chunk: actions float32 `[B, C, A]`.
@@ -172,7 +172,7 @@ class CheckedEnv:
         self._running = running & ~(result.terminated | result.truncated).any(axis=1)
         self._require_time_limit()
         self._require_copies(result.observation)
-        return replace(result, observation=self._with_instructions(result.observation))
+        return replace(result, observation=self._substitute_instructions(result.observation))
 
     def _require_time_limit(self) -> None:
         """Raise EnvError if an episode exceeds its time limit: the run might never end."""
@@ -253,10 +253,10 @@ class CheckedEnv:
     # -- tasks and instructions -------------------------------------------------------------
 
     def _env_episode(self, episode: Episode) -> Episode:
-        """Return the episode with the env's own number of its task."""
+        """Return the episode with its task index in the env's numbering, not in the run's."""
         return episode._replace(task=self._env_tasks[episode.task])
 
-    def _with_instructions(self, observation: Observation) -> Observation:
+    def _substitute_instructions(self, observation: Observation) -> Observation:
         """Return the observation with the run's instructions in place of the env's."""
         if self._instructions is None:
             return observation

@@ -321,10 +321,10 @@ class PolicyWorker:
         return self._copies
 
     def _adopt(self, policy: Any) -> None:
-        """Adopt a policy that was built on the host.
+        """Store a policy that was built on the host, and move it to the device.
 
-        With offloading it remains there until it is used, because other workers may use the device
-        now.
+        With offloading, the policy remains on the host until it is used, because other workers may
+        use the device now.
         """
         self._policy = policy
         self._on_device = False

@@ -12,7 +12,7 @@ import numpy as np
 from rlcore.contracts.episodes import EpisodeOutcome, Footage
 from rlcore.contracts.protocols import ChunkResult, take_rows
 from rlcore.contracts.specs import Episode
-from rlcore.rollout.messages import ChunkOutcome, EnvMessage, InteractJob, Waiting
+from rlcore.rollout.messages import ChunkOutcome, EnvMessage, InteractJob, WaitingRow
 from rlcore.rollout.schedule import Column
 from rlcore.workers.checked_env import CheckedEnv
 from rlcore.workers.column_queue import ColumnQueue
@@ -223,7 +223,7 @@ class StagePlayer:
                 sequence=self._sequence,
                 outcome=outcomes.get(part),
                 rows=[
-                    Waiting(
+                    WaitingRow(
                         state.column.number, state.episode, state.episode_number, state.decision
                     )
                     for state in states.values()

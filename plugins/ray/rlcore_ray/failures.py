@@ -42,7 +42,7 @@ class WorkerDied(WorkerLost):
     """A worker's process is gone, as reported by Ray."""
 
 
-class Waiting:
+class PendingCalls:
     """Wait for calls of workers.
 
     Args:

@@ -34,7 +34,7 @@ from rlcore_ray.cluster import (
     nodes_for,
     stores,
 )
-from rlcore_ray.failures import Waiting, died
+from rlcore_ray.failures import PendingCalls, died
 from rlcore_ray.health import RayHealth
 from rlcore_ray.queues import Queues
 from rlcore_ray.relocate import Irreplaceable, relocate
@@ -78,7 +78,7 @@ class RayGroup(WorkerGroup):
             self._nodes[member.allocation.node] for member in self._worker_specs.members_of("env")
         ]
         self._queues = Queues(self._nodes[0], env_nodes)
-        self._waiting = Waiting(self._queues, self._health, self._timeouts.stop)
+        self._waiting = PendingCalls(self._queues, self._health, self._timeouts.stop)
         for role, members in self._worker_specs.members.items():
             for rank, member in enumerate(members):
                 self._workers[role].append(self._spawn(role, rank, member))

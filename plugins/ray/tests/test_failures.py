@@ -8,7 +8,7 @@ import pytest
 from ray.exceptions import ActorDiedError, RayTaskError
 from rlcore_ray import failures
 from rlcore_ray.channel import WorkerLost
-from rlcore_ray.failures import Waiting, WorkerDied, _own_traceback
+from rlcore_ray.failures import PendingCalls, WorkerDied, _own_traceback
 
 from rlcore.contracts.errors import WorkerError
 
@@ -92,7 +92,7 @@ def asked(monkeypatch: pytest.MonkeyPatch):
 
         monkeypatch.setattr(failures.ray, "wait", wait)
         monkeypatch.setattr(failures.ray, "get", get)
-        made = Waiting(Totals(), Healthy(), 1.0)  # type: ignore[arg-type]
+        made = PendingCalls(Totals(), Healthy(), 1.0)  # type: ignore[arg-type]
         made.results({"a": "actor worker 0", "b": "actor worker 1"}, 60.0, "update")
 
     return ask

@@ -45,7 +45,7 @@ class Remote:
 
 
 class Played:
-    """Stands in for :class:`rlcore_ray.failures.Waiting`: fails as often as it is told to."""
+    """Stands in for :class:`rlcore_ray.failures.PendingCalls`: fails as often as it is told to."""
 
     def __init__(self) -> None:
         self.failures: list[Exception] = []

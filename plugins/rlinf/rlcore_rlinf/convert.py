@@ -8,7 +8,7 @@ from pathlib import Path
 from rlcore.plugins.registry import load_plugins
 from rlcore_rlinf import recipe
 from rlcore_rlinf.reading import read
-from rlcore_rlinf.translate import translate
+from rlcore_rlinf.translate import translate_file
 
 
 def convert(file: Path, out: str | None, folders: Sequence[Path]) -> None:
@@ -25,7 +25,7 @@ def convert(file: Path, out: str | None, folders: Sequence[Path]) -> None:
         PluginError: a component that it names is installed but can't be used.
     """
     target = recipe.place(file, out)
-    translation = translate(file, read(file, folders), load_plugins())
+    translation = translate_file(file, read(file, folders), load_plugins())
     text = recipe.text(file, translation)
     print(*recipe.lines(translation), sep="\n")
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -58,7 +58,7 @@ class Translation:
         return values
 
 
-def translate(file: Path, composed: DictConfig, registry: Registry) -> Translation:
+def translate_file(file: Path, composed: DictConfig, registry: Registry) -> Translation:
     """Return the verdicts on a composed file.
 
     Raises:

@@ -7,7 +7,7 @@ import sys
 import pytest
 import yaml
 from rlcore_rlinf.reading import leaves, read
-from rlcore_rlinf.translate import translate
+from rlcore_rlinf.translate import translate_file
 from rlinf_checkout import (
     GAE,
     GROUP,
@@ -42,7 +42,7 @@ def imported(theirs, tmp_path):
             == 0
         )
         file = theirs / f"{name}.yaml"
-        verdicts = translate(file, read(file), load_plugins()).verdicts
+        verdicts = translate_file(file, read(file), load_plugins()).verdicts
         config = compose(
             [f"experiment={name}"],
             config_dirs=[tmp_path],
@@ -59,7 +59,7 @@ def test_no_key_is_lost(theirs, name):
     """Every value of the composed file has one verdict, under its own name."""
     file = theirs / f"{name}.yaml"
     composed = read(file)
-    verdicts = translate(file, composed, load_plugins()).verdicts
+    verdicts = translate_file(file, composed, load_plugins()).verdicts
     told = [each.theirs for each in verdicts if each.theirs]
     assert len(told) == len(set(told))
     for path, _ in leaves(composed, ()):
@@ -218,7 +218,9 @@ def test_what_has_no_counterpart_is_said(theirs, tmp_path, path, value, word, no
     file = write(theirs, "changed", content)
     out = tmp_path / "experiment/changed.yaml"
     assert main(["config", "import", str(file), "--out", str(out)]) == 0
-    verdicts = {each.theirs: each for each in translate(file, read(file), load_plugins()).verdicts}
+    verdicts = {
+        each.theirs: each for each in translate_file(file, read(file), load_plugins()).verdicts
+    }
     assert verdicts[path].word == word
     assert note in verdicts[path].note
     line = next(row for row in capsys.readouterr().out.splitlines() if row.startswith(f"  {path}="))
@@ -272,7 +274,7 @@ def test_what_their_envs_read_decides(theirs, name, values, key, expected):
     for path, value in values.items():
         put(content, path, value)
     file = write(theirs, "changed", content)
-    assert translate(file, read(file), load_plugins()).values()[key] == expected
+    assert translate_file(file, read(file), load_plugins()).values()[key] == expected
 
 
 @pytest.mark.parametrize(
@@ -292,7 +294,9 @@ def test_what_two_of_their_keys_say_differently_is_to_decide(theirs, path, value
     put(content, path, value)
     put(content, "env.train.ignore_terminations", True)
     file = write(theirs, "changed", content)
-    verdicts = {each.theirs: each for each in translate(file, read(file), load_plugins()).verdicts}
+    verdicts = {
+        each.theirs: each for each in translate_file(file, read(file), load_plugins()).verdicts
+    }
     assert (verdicts[path].word, verdicts[path].note) == ("choose", note)
 
 
@@ -300,7 +304,7 @@ def test_what_their_pi_takes_where_a_file_is_silent(theirs):
     write(theirs, "model/pi0_bare", {"model_type": "openpi", "model_path": "/path/to/model"})
     content = recipe("libero_10", "libero_10", "pi0_bare", {**GAE, "update_epoch": 4})
     file = write(theirs, "bare_pi", content)
-    values = translate(file, read(file), load_plugins()).values()
+    values = translate_file(file, read(file), load_plugins()).values()
     assert {
         name: values[f"actor.model.openpi.{name}"]
         for name in ("config_name", "num_images_in_input", "train_expert_only")
@@ -314,7 +318,7 @@ def test_what_robotwin_takes_where_a_file_is_silent(theirs):
     env = {**METAWORLD, "env_type": "robotwin", "use_custom_reward": True, "task_config": task}
     write(theirs, "env/robotwin_bare", env)
     file = write(theirs, "bare", recipe("robotwin_bare", "robotwin_bare", "openvla_oft", GROUP))
-    values = translate(file, read(file), load_plugins()).values()
+    values = translate_file(file, read(file), load_plugins()).values()
     for side in ("train", "eval"):
         assert values[f"env.{side}.center_crop"] is False
         own = f"env.{side}.task_config"
@@ -346,7 +350,9 @@ def test_sentences_of_the_checkout_are_taken(tmp_path, imported):
     told.write_text('{"TASK_DESCRIPTIONS": {}}')
     folder = checkout(root / "examples/embodiment/config")
     file = folder / "metaworld_ppo_pi.yaml"
-    verdicts = {each.ours: each for each in translate(file, read(file), load_plugins()).verdicts}
+    verdicts = {
+        each.ours: each for each in translate_file(file, read(file), load_plugins()).verdicts
+    }
     assert verdicts["env.train.sentences"].new == f"{told}:TASK_DESCRIPTIONS"
 
 

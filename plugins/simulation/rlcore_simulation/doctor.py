@@ -1,6 +1,7 @@
 """Check the interpreters in which simulators run, and report their versions.
 
-:func:`rlcore_simulation.interpreters.look` starts each interpreter once, and caches the result.
+:func:`rlcore_simulation.interpreters.query_interpreter` starts each interpreter once, and caches
+the result.
 """
 
 from __future__ import annotations
@@ -14,7 +15,12 @@ from typing import TYPE_CHECKING
 from rlcore.config.schema import EnvConfig
 from rlcore.contracts.errors import AssetError, UserError
 from rlcore.contracts.specs import ComponentSpec, OtherInterpreter
-from rlcore_simulation.interpreters import Interpreter, look, venv_of, without_processes
+from rlcore_simulation.interpreters import (
+    Interpreter,
+    query_interpreter,
+    venv_of,
+    without_processes,
+)
 from rlcore_simulation.requirements import lacking, listed, of_note, own_interpreter, tested_there
 from rlcore_simulation.settings import SimulatedEnvConfig
 
@@ -130,7 +136,7 @@ def _usable(side: str, env: EnvConfig, registry: Registry) -> OtherInterpreter:
     spec = component.spec
     command = f"rlcore venv create {spec.name}" if spec.requirements else None
     try:
-        interpreter = look(python)
+        interpreter = query_interpreter(python)
     except AssetError as error:
         raise AssetError(f"{key}: {error.message}", hint=command or error.hint) from None
     absent = dict(lacking(interpreter, spec))

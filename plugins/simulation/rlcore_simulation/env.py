@@ -64,7 +64,7 @@ class SimulatedEnv:
         if config.python is not None:
             if not num_processes:
                 raise ConfigError(f"num_processes {interpreters.without_processes(config.python)}")
-            interpreters.look(config.python)
+            interpreters.query_interpreter(config.python)
         self.spec = spec
         self.num_envs = num_envs
         self.render_final = config.render_final

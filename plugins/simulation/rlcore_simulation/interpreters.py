@@ -5,7 +5,7 @@ that folder would be executed. Processes started by this module don't search it,
 it on the path (PYTHONPATH).
 
 A process may run under another interpreter in another environment (`env.train.python`);
-:func:`look` returns its versions.
+:func:`query_interpreter` returns its versions.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def without_processes(python: str) -> str:
 
 
 @cache
-def look(python: str) -> Interpreter:
+def query_interpreter(python: str) -> Interpreter:
     """Start another interpreter of any version, and return its versions. Results are cached.
 
     Raises:

@@ -50,7 +50,7 @@ def rlcore_versions(envs: Mapping[str, EnvConfig]) -> list[OtherInterpreter]:
     """The interpreters of a run that starts, which the user knows from now on."""
     from rlcore_simulation import doctor, interpreters, known_interpreters
 
-    interpreters.look.cache_clear()  # something may have been installed since
+    interpreters.query_interpreter.cache_clear()  # something may have been installed since
     interpreters_in_use = doctor.interpreters_of(envs, load_plugins())
     for interpreter in interpreters_in_use:
         known_interpreters.note(interpreter.executable)

@@ -87,6 +87,6 @@ class SimulatedEnvConfig(EnvConfig):
         if self.python is None:
             # imported here because simulator processes import this module, but never compose a
             # configuration
-            from rlcore_simulation.venvs import environment_for
+            from rlcore_simulation.venvs import find_environment
 
-            self.python = environment_for(spec)
+            self.python = find_environment(spec)

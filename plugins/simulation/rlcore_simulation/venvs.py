@@ -26,7 +26,7 @@ from rlcore_simulation.interpreters import (
     Interpreter,
     environment,
     executable_of,
-    look,
+    query_interpreter,
     venv_of,
 )
 from rlcore_simulation.known_interpreters import home, note, noted
@@ -84,7 +84,7 @@ def make(
             "own (requirements of its ComponentSpec)",
             hint="its plugin's page says how to install it",
         )
-    look.cache_clear()
+    query_interpreter.cache_clear()
     complete = {"env": spec.name, "requirements": list(spec.requirements)}
     exists = (folder / CONFIG).is_file()
     if exists:
@@ -105,7 +105,7 @@ def make(
         _write_stamp(folder, {**complete, "ours": ours, "seconds": seconds})
         say(f"{folder} is complete after {seconds} s")
     note(folder)
-    return look(str(folder))
+    return query_interpreter(str(folder))
 
 
 def _require_python(folder: Path, spec: ComponentSpec, python: str | None) -> None:
@@ -117,10 +117,12 @@ def _require_python(folder: Path, spec: ComponentSpec, python: str | None) -> No
     """
     again = f"rm -r {shlex.quote(str(folder))} && {making(spec, folder)}"
     try:
-        version = look(str(folder)).version
+        version = query_interpreter(str(folder)).version
     except AssetError as error:  # made on another machine?
         raise AssetError(error.message, hint=again) from None
-    required = None if python is None else f"=={look(_base_python(spec, python)).version}"
+    required = (
+        None if python is None else f"=={query_interpreter(_base_python(spec, python)).version}"
+    )
     for specifier in (spec.requires_python, required):
         if not fits(version, specifier):
             raise ConfigError(
@@ -167,7 +169,7 @@ def _base_python(spec: ComponentSpec, python: str | None) -> str:
     for name in (sys.executable, *PYTHONS) if python is None else (python,):
         path = shutil.which(executable_of(os.path.expanduser(name)))
         with suppress(AssetError):  # a link to nothing
-            if path is not None and fits(look(path).version, needed):
+            if path is not None and fits(query_interpreter(path).version, needed):
                 return path
     if python is None and needed is not None and _uv() is not None:
         return needed  # uv finds it, or fetches it
@@ -190,7 +192,7 @@ def _install(folder: Path, spec: ComponentSpec, say: Callable[[str], None], ours
     """
     uv = _uv()
     again = making(spec, folder)
-    interpreter = look(str(folder))
+    interpreter = query_interpreter(str(folder))
     if not takes_packages(folder):
         python = shlex.quote(interpreter.executable)
         raise AssetError(
@@ -233,12 +235,12 @@ def _install(folder: Path, spec: ComponentSpec, say: Callable[[str], None], ours
             if requirements:
                 failed = f"{' '.join(requirements)} could not be installed"
                 _run([*pip, *options, *requirements], say, failed, hint)
-    look.cache_clear()
+    query_interpreter.cache_clear()
 
 
 def takes_packages(folder: Path) -> bool:
     """Check whether packages can be installed into an environment: it has pip, or there is uv."""
-    return _uv() is not None or "pip" in look(str(folder)).packages
+    return _uv() is not None or "pip" in query_interpreter(str(folder)).packages
 
 
 def _run(command: list[str], say: Callable[[str], None], failed: str, hint: str) -> None:
@@ -269,7 +271,7 @@ def _uv() -> str | None:
 def lacks(folder: Path, spec: ComponentSpec) -> list[str]:
     """Return what an environment lacks, or why it can't be used; empty if it is complete."""
     try:
-        interpreter = look(str(folder))
+        interpreter = query_interpreter(str(folder))
     except AssetError as error:
         return [error.message]
     return listed(lacking(interpreter, spec))
@@ -287,7 +289,7 @@ def _write_stamp(folder: Path, facts: dict[str, object]) -> None:
     (folder / STAMP).write_text(f"{json.dumps(facts, indent=1)}\n", encoding="utf-8")
 
 
-def environment_for(spec: ComponentSpec) -> str | None:
+def find_environment(spec: ComponentSpec) -> str | None:
     """Return the folder of the newest complete environment that was made for an env.
 
     Folders that are not recorded (:mod:`.known_interpreters`) are never used, because anyone who

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from rlcore_simulation import plugin
 from rlcore_simulation.doctor import findings, installed, interpreters_of, timeouts
-from rlcore_simulation.interpreters import look
+from rlcore_simulation.interpreters import query_interpreter
 from rlcore_simulation.known_interpreters import noted
 from rlcore_simulation.settings import SimulatedEnvConfig
 from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
@@ -154,9 +154,9 @@ def test_a_link_to_the_python_of_an_environment_is_told_from_it(tmp_path: Path) 
     (venv / "bin" / "python").symlink_to(bare)
     link.symlink_to("../venv/bin/python")
     with pytest.raises(AssetError, match="is a link to the Python of an environment") as refused:
-        look(str(link))
+        query_interpreter(str(link))
     assert refused.value.hint == f"name {link.parent}/../venv/bin/python itself"
-    assert look(str(venv)).version == "3.11.7"
+    assert query_interpreter(str(venv)).version == "3.11.7"
 
 
 def test_one_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +212,7 @@ def test_one_that_prints_as_it_starts_and_whose_path_has_blanks(
     folder = tmp_path / "my robot's"
     folder.mkdir()
     loud = script(folder, f"""echo '{{"version": 1}}'; exec {twin_venv}/bin/python "$@" """)
-    assert look(str(loud)).packages["numpy"] == NUMPY
+    assert query_interpreter(str(loud)).packages["numpy"] == NUMPY
 
 
 def test_doctor_says_both_sides(twin_venv: Path) -> None:
@@ -251,7 +251,7 @@ def test_a_run_that_starts_looks_again_and_remembers_the_interpreter(
         (one,) = plugin.rlcore_versions(envs)
     finally:
         shutil.rmtree(info)
-        look.cache_clear()
+        query_interpreter.cache_clear()
     assert one.packages["gauge"] == "3.0"
 
 
@@ -276,8 +276,8 @@ def test_what_stands_on_this_path_is_not_on_the_others(
     (tmp_path / "numpy.py").write_text("raise SystemExit('the wrong numpy')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("PYTHONHOME", str(tmp_path))
-    look.cache_clear()
-    assert look(str(twin_venv)).packages["numpy"] == NUMPY
+    query_interpreter.cache_clear()
+    assert query_interpreter(str(twin_venv)).packages["numpy"] == NUMPY
     assert os.environ["PYTHONPATH"] == str(tmp_path)
 
 

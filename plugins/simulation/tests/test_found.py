@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rlcore_simulation import known_interpreters, venvs
 from rlcore_simulation.cli import venv as command
-from rlcore_simulation.venvs import environment_for
+from rlcore_simulation.venvs import find_environment
 
 from rlcore.cli.main import main
 from rlcore.config.compose import compose, load, to_yaml
@@ -56,7 +56,7 @@ def slider(folder: Path, version: str = "1.0", *, age: int = 0) -> Path:
 def said_of(spec: ComponentSpec) -> tuple[str | None, list[str]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = environment_for(spec)
+        found = find_environment(spec)
     # a busy machine adds that it waits for an interpreter
     told = [each for each in caught if each.category is ConfigWarning]
     return found, [str(each.message) for each in told]

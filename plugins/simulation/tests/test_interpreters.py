@@ -18,7 +18,7 @@ import psutil
 import pytest
 from line_simulator import LineConfig, env_spec
 from rlcore_simulation.env import SimulatedEnv
-from rlcore_simulation.interpreters import look
+from rlcore_simulation.interpreters import query_interpreter
 from rlcore_simulation.module_links import link_modules
 from rlcore_simulation.simulator import SimulatorSource
 from rlcore_simulation.wire import WireError
@@ -72,7 +72,7 @@ def test_all_is_the_same_under_another_interpreter(make: MakeEnv, twin_venv: Pat
 
 
 def test_all_is_the_same_across_the_major_versions_of_numpy(make: MakeEnv, numpy1: str) -> None:
-    there = look(numpy1).packages["numpy"]
+    there = query_interpreter(numpy1).packages["numpy"]
     assert there.split(".")[0] != np.__version__.split(".")[0]
     require_same(course(make(ROWS, 2, python=f"{numpy1}/bin/python")), course(make(ROWS, 0)))
 
@@ -87,7 +87,7 @@ def test_all_is_the_same_under_other_pythons(
 ) -> None:
     """Those that are found by their name, as python3.12; `rlcore venv create` makes them too."""
     venv = other_venv(f"python{python}", f"numpy=={numpy}", requires_python=f"=={python}.*")
-    there = look(str(venv))
+    there = query_interpreter(str(venv))
     assert there.version.startswith(f"{python}.")
     assert there.packages["numpy"].startswith(numpy.removesuffix("*"))
     require_same(course(make(ROWS, 2, python=str(venv))), course(make(ROWS, 0)))
@@ -143,7 +143,7 @@ def test_a_process_that_says_something_else_is_named(make: MakeEnv, twin_venv: P
     with pytest.raises(WireError) as caught:
         env.chunk_step(np.zeros((1, 5, 1), np.float32))
     assert "line simulator process 1 of 1" in caught.value.message
-    assert "version 99, this side reads version 1" in caught.value.message
+    assert "version 99" in caught.value.message and "version 1" in caught.value.message
 
 
 # -- what can't be used -------------------------------------------------------------------------
@@ -158,7 +158,7 @@ def test_an_interpreter_that_is_gone_since_is_one_error(make: MakeEnv, tmp_path:
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
     python.chmod(0o755)
-    look(str(python))
+    query_interpreter(str(python))
     python.unlink()
     with pytest.raises(AssetError, match=r"process 1 of 1: .*python: No such file"):
         make(1, 1, python=str(python))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from rlcore_simulation import known_interpreters
-from rlcore_simulation.interpreters import look
+from rlcore_simulation.interpreters import query_interpreter
 
 from rlcore.config.schema import RunConfig
 from rlcore.config.schema.keys import TrustedKey
@@ -47,7 +47,7 @@ def test_one_that_is_gone_is_not_to_be_trusted_but_said_to_be_gone(home: Path) -
     for gone in (home / "other", folder, folder / "bin" / "python"):
         assert known_interpreters.known(str(gone))
         with pytest.raises(AssetError, match=r"is no (Python interpreter|virtual environment)"):
-            look(str(gone))
+            query_interpreter(str(gone))
     (folder / "bin" / "python").symlink_to(home / "removed")
     assert known_interpreters.known(str(folder))
     assert not known_interpreters.known("python3")

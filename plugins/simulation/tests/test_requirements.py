@@ -5,14 +5,14 @@ from __future__ import annotations
 from importlib.metadata import version
 from pathlib import Path
 
-from rlcore_simulation.interpreters import look
+from rlcore_simulation.interpreters import query_interpreter
 from rlcore_simulation.requirements import lacking
 
 from rlcore.contracts.specs import ComponentSpec
 
 
 def test_what_an_environment_lacks(twin_venv: Path) -> None:
-    found = look(str(twin_venv))
+    found = query_interpreter(str(twin_venv))
     needs = ("NumPy>=1.24", "no_such_robot", "pyyaml==0.1", "old; python_version < '3.4'")
     asked = ComponentSpec("env", "sliding", "x:y", requirements=needs)
     assert list(lacking(found, asked)) == [

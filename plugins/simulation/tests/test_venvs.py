@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rlcore_simulation import known_interpreters, plugin, venvs
 from rlcore_simulation.cli import venv as command
-from rlcore_simulation.interpreters import Interpreter, look
+from rlcore_simulation.interpreters import Interpreter, query_interpreter
 
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import AssetError, ConfigError, PluginError
@@ -230,12 +230,12 @@ def test_packages_of_an_environment_that_is_the_users_keep_their_versions(
     monkeypatch.setattr(venvs, "lacks", lambda folder, spec: [])
     with pytest.raises(AssetError, match=r"robot==2\.0 could not be installed"):
         venvs.make(spec_of("robot==2.0"), folder)
-    look.cache_clear()
-    there = look(str(folder)).packages
+    query_interpreter.cache_clear()
+    there = query_interpreter(str(folder)).packages
     assert there["gauge"] == "1.26.4" and "robot" not in there
     venvs.make(spec_of("robot>=1"), folder)
-    look.cache_clear()
-    there = look(str(folder)).packages
+    query_interpreter.cache_clear()
+    there = query_interpreter(str(folder)).packages
     assert (there["gauge"], there["robot"]) == ("1.26.4", "1.0")
     assert venvs.stamp(folder)["ours"] is False  # complete now, and still the user's
 
@@ -290,7 +290,7 @@ def test_an_option_of_an_env_means_its_env_and_the_folder_may_have_blanks(
 
     def make(spec: ComponentSpec, folder: Path, *, python: str | None) -> Interpreter:
         made.append((spec.name, folder))
-        return look(str(twin_venv))
+        return query_interpreter(str(twin_venv))
 
     monkeypatch.setattr(command, "make", make)
     assert command.main(["create", "metaworld_45", str(home / "my venv")]) == 0

@@ -136,7 +136,7 @@ class ForgettingConfig(Settings):
 
 @dataclass
 class EnvPair(Settings):
-    """The env for training and the env for evaluation, and what it is evaluated on besides."""
+    """The envs for training and evaluation, and further starts and envs to evaluate on."""
 
     train: EnvConfig = key("training", EnvConfig())
     eval: EnvConfig = key("evaluation", EnvConfig(split="heldout"))

@@ -11,7 +11,7 @@ WHEN_SFT = When("sft.enabled", (True,))  # `rlcore collect` reads these keys too
 
 @dataclass
 class CollectConfig(Settings):
-    """Expert demonstrations."""
+    """Settings of expert demonstrations: which to learn from, and how to collect them."""
 
     path: str | None = key(
         "train and sft: data set to learn from, which must be there: a folder, or a file that "

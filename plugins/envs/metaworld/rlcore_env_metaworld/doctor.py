@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import metadata
 
 from rlcore_mujoco.gl import doctor_checks as gl_checks
-from rlcore_simulation.interpreters import look
+from rlcore_simulation.interpreters import query_interpreter
 
 from rlcore.contracts.errors import AssetError
 from rlcore_env_metaworld.cameras import NEW_CAMERA
@@ -48,7 +48,7 @@ def _metaworld(env: MetaWorldConfig) -> tuple[str, str]:
     try:
         if python is None:
             return sys.executable, metadata.version("metaworld")
-        interpreter = look(python)
+        interpreter = query_interpreter(python)
         return interpreter.executable, interpreter.packages.get("metaworld", "")
     except (AssetError, metadata.PackageNotFoundError):
         return python or sys.executable, ""

@@ -198,7 +198,7 @@ def test_the_camera_that_3_0_lacks_is_refused_by_name(
 ) -> None:
     """Whichever interpreter has it; both sides of a run are one finding."""
     there = Interpreter("/there/python", "3.11.0", {"metaworld": installed})
-    monkeypatch.setattr(doctor, "look", lambda _: there)
+    monkeypatch.setattr(doctor, "query_interpreter", lambda _: there)
     monkeypatch.setattr(doctor.metadata, "version", lambda _: installed if python is None else "3")
     side = small_config(camera=camera, python=python)
     _, *rows = plugin.rlcore_doctor(SimpleNamespace(active_envs={"train": side, "eval": side}))

@@ -19,7 +19,7 @@ from rlcore_env_robotwin.tasks import BOXES
 from rlcore_rlinf.observation import as_printed
 from rlcore_sapien.vulkan import environment
 from rlcore_simulation.env import SimulatedEnv
-from rlcore_simulation.interpreters import look
+from rlcore_simulation.interpreters import query_interpreter
 from rlcore_testing import EnvConformance
 
 from rlcore.config.compose import compose
@@ -115,10 +115,10 @@ def test_all_is_the_same_to_the_bit_under_another_python(
     make: Callable[..., SimulatedEnv], made_with: Callable[..., str], python: str, version: str
 ) -> None:
     """Every task, and what its expert does. Pythons are found by their names, as python3.12."""
-    if look(python).version.startswith(f"{version}."):
+    if query_interpreter(python).version.startswith(f"{version}."):
         pytest.skip("it is the one that the others are compared with")
     there = made_with(version)
-    assert look(there).version.startswith(f"{version}.")
+    assert query_interpreter(there).version.startswith(f"{version}.")
     settings = {"action_noise": 0.0, "speed": 1.0, "stride": CHUNK, "seed": 0}
     cameras = RoboTwinConfig().task_config
     cameras.camera.collect_wrist_camera = True

@@ -13,7 +13,7 @@ from rlcore.contracts.specs import ComponentSpec
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import Registry, load_plugins
 from rlcore_simulation.doctor import Row, row
-from rlcore_simulation.interpreters import Interpreter, executable_of, look, venv_of
+from rlcore_simulation.interpreters import Interpreter, executable_of, query_interpreter, venv_of
 from rlcore_simulation.known_interpreters import home, noted
 from rlcore_simulation.requirements import lacking, listed, of_note
 from rlcore_simulation.venvs import make, stamp, usual
@@ -109,7 +109,7 @@ def described(path: str, registry: Registry) -> tuple[str, str, str]:
     command = f"rlcore venv create {name or 'ENV'}{folder}"
     title = f"{path} for {name}" if name else path
     try:
-        interpreter = look(path)
+        interpreter = query_interpreter(path)
     except UserError as error:
         return title, error.message, error.hint or command
     if name not in registry.names("env"):

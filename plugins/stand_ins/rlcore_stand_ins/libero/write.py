@@ -230,7 +230,7 @@ def _table() -> ET.Element:
 
 
 def _tile(colour: Colour, joint: Colour) -> Image.Image:
-    """Return the image of a tile with a joint along two of its edges, `TILE` pixels wide."""
+    """Return the image of a floor tile, `TILE` pixels wide, with grout along two of its edges."""
     pixels = np.empty((TILE, TILE, 3))
     pixels[:] = colour
     pixels[:2] = joint
