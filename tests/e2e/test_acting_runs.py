@@ -117,7 +117,9 @@ def test_without_its_algorithm_it_is_not_evaluated(whole: Path):
 def test_another_algorithm_begins_with_the_policy_alone(whole: Path):
     folder = find_checkpoint(whole) / "actor"
     words = ["env=toy", "model=toy", "algorithm=grpo", "env.train.total_num_envs=8"]
-    with pytest.warns(UserWarning, match="expo acted with the policy .* grpo begins with"):
+    with pytest.warns(
+        UserWarning, match="expo acted with the policy .*; grpo starts from the policy alone"
+    ):
         assemble(compose([*words, f"actor.model.model_path={folder}"]))
 
 
@@ -135,7 +137,7 @@ def test_a_loaded_policy_acts_with_its_networks(whole: Path):
 
 def test_an_export_says_who_acts(whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["export", str(whole), str(tmp_path / "out")]) == 0
-    assert "with the networks of algorithm=expo" in capsys.readouterr().out
+    assert "with the acting networks of algorithm=expo" in capsys.readouterr().out
     assert acting_algorithm(tmp_path / "out") == "expo"
 
 

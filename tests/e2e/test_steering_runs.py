@@ -95,7 +95,7 @@ def test_an_evaluation_can_be_had_again(whole: Path, capsys: pytest.CaptureFixtu
 
 def test_an_export_says_who_acts(whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["export", str(whole), str(tmp_path / "out")]) == 0
-    assert "with the networks of algorithm=dsrl" in capsys.readouterr().out
+    assert "with the acting networks of algorithm=dsrl" in capsys.readouterr().out
 
 
 @pytest.mark.quick(1)

@@ -32,11 +32,11 @@ def test_a_run_from_elsewhere_may_name_an_interpreter_that_the_user_knows(
     monkeypatch.setattr(key, "metadata", {**key.metadata, "door": door})
     config.cluster.address = f"{twin_venv}/bin/python"
     with pytest.raises(ConfigError) as caught:
-        require_trusted_keys(home / "config.yaml", config, given=())
+        require_trusted_keys(home / "config.yaml", config, overridden=())
     assert f"this runs its simulators with {twin_venv}/bin/python" in caught.value.message
     assert "--trust" in str(caught.value.hint)
     known_interpreters.note(twin_venv)
-    require_trusted_keys(home / "config.yaml", config, given=())
+    require_trusted_keys(home / "config.yaml", config, overridden=())
 
 
 def test_one_that_is_gone_is_not_to_be_trusted_but_said_to_be_gone(home: Path) -> None:

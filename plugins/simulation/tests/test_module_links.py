@@ -33,9 +33,9 @@ def write(folder: Path, *paths: str) -> None:
         (["whole/__init__.py", "whole/deep/sim.py"], ["whole.deep.sim"], ["whole"]),
         # of folders that distributions share, only the package
         (
-            ["parts/mine/__init__.py", "parts/mine/sim.py", "parts/other/a.py"],
-            ["parts.mine.sim", "parts.mine"],
-            ["parts/mine"],
+            ["spread/mine/__init__.py", "spread/mine/sim.py", "spread/other/a.py"],
+            ["spread.mine.sim", "spread.mine"],
+            ["spread/mine"],
         ),
         (["shared/mine/a.py", "shared/other/b.py"], ["shared"], ["shared/mine", "shared/other"]),
         # a package whose author forgot the __init__

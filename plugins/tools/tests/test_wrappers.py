@@ -110,7 +110,7 @@ def test_exploration_around_a_policy():
     chain = "algorithm.wrappers=[{episode_shift: {std: 0.3}}]"
     config = compose(*TOY, "algorithm=rft", chain)
     assert algorithm_needs(config, load_plugins()).episode_shift == 0.3
-    with pytest.raises(ConfigError, match="compares their log-probs"):
+    with pytest.raises(ConfigError, match="needs their log-probs"):
         compose(*TOY, "algorithm=ppo", chain, "actor.model.add_value_head=true")
         algorithm_needs(compose(*TOY, "algorithm=ppo", chain), load_plugins())
 
