@@ -6,6 +6,7 @@ Each key, a plugin's too, declares under which conditions it is read (`when=` of
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -51,10 +52,21 @@ def unread(config: RunConfig, *, collects: bool = False, taught: bool = False) -
     ]
     layers = _layers_of_rlcore(config) if candidates else []
     return [
-        sentence
-        for key, sentence in candidates
-        if all(schema_tree.find(layer.values, key.path, NOTHING) != key.value for layer in layers)
+        sentence for key, sentence in candidates if not any(_sets(layer, key) for layer in layers)
     ]
+
+
+def _sets(layer: Layer, key: schema_tree.Key) -> bool:
+    """Check whether a layer gives a key the value that it has.
+
+    A layer holds the text of its file, in which references are not resolved and paths are relative.
+    """
+    raw = schema_tree.find(layer.values, key.path, NOTHING)
+    if isinstance(raw, str) and "${" in raw:
+        return True
+    return bool(raw == key.value) or (
+        key.place is not None and isinstance(raw, str) and os.path.abspath(raw) == key.value
+    )
 
 
 def _unread_keys(

@@ -87,7 +87,7 @@ def _of_file(value: str, path: str) -> dict[str, str]:
 
 
 def with_instructions(spec: EnvSpec, sentences: str | Mapping[str, str], path: str) -> EnvSpec:
-    """Return the spec with these instructions as its `descriptions`.
+    """Return the spec with these instructions as its `instructions`.
 
     Args:
         sentences: instruction of each task; a string (see :func:`resolve`): `spec` is unchanged.

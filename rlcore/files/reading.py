@@ -42,7 +42,7 @@ def open_regular(path: str | Path) -> BinaryIO:
 
     Raises:
         OSError: the file is missing or its permissions forbid reading.
-        Unreadable: the path refers to a folder, a pipe or a device.
+        UnreadableError: the path refers to a folder, a pipe or a device.
     """
     mode = os.stat(path).st_mode
     if not stat.S_ISREG(mode):
@@ -55,7 +55,8 @@ def read_bytes(path: str | Path, most: int = MAX_TEXT_BYTES) -> bytes:
     """Read the content of a file of at most `most` bytes.
 
     Raises:
-        OSError, Unreadable: see :func:`open_regular`; or the file is larger or a Git LFS pointer.
+        OSError, UnreadableError: see :func:`open_regular`; or the file is larger, or a Git LFS
+            pointer.
     """
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size or most  # the kernel's files report size 0
@@ -71,13 +72,13 @@ def read_text(path: str | Path, most: int = MAX_TEXT_BYTES) -> str:
     """Read a UTF-8 text of at most `most` bytes, and convert its line ends to "\\n".
 
     Raises:
-        OSError, Unreadable: see :func:`read_bytes`; or the file is not UTF-8 text.
+        OSError, UnreadableError: see :func:`read_bytes`; or the file is not UTF-8 text.
     """
     return decode_text(read_bytes(path, most))
 
 
 def decode_text(content: bytes) -> str:
-    """Decode UTF-8 text and convert its line ends to "\\n". Raise Unreadable for other bytes."""
+    """Decode UTF-8 text and convert its line ends to "\\n"; UnreadableError for other bytes."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -93,13 +94,13 @@ def read_json(path: str | Path, most: int = MAX_TEXT_BYTES, *, once: bool = Fals
         once: raise an error for a duplicate key of a mapping; by default its last value is used.
 
     Raises:
-        OSError, Unreadable: see :func:`read_text`; or the file is not JSON.
+        OSError, UnreadableError: see :func:`read_text`; or the file is not JSON.
     """
     return parse_json(read_text(path, most), once=once)
 
 
 def parse_json(text: str, *, once: bool = False) -> Any:
-    """Parse a JSON text. Raise Unreadable if it is not JSON; for `once` see :func:`read_json`."""
+    """Parse a JSON text; UnreadableError if it is not JSON. For `once` see :func:`read_json`."""
     try:
         return json.loads(text, object_pairs_hook=_unique_keys if once else None)
     except (ValueError, RecursionError) as error:
@@ -113,8 +114,8 @@ def read_yaml(path: str | Path, *, once: bool = False) -> Any:
         once: raise an error for a duplicate key of a mapping; by default its last value is used.
 
     Raises:
-        OSError, Unreadable: see :func:`read_text` and :func:`check_yaml`; or the file is not YAML,
-            or has tags that create Python objects.
+        OSError, UnreadableError: see :func:`read_text` and :func:`check_yaml`; or the file is not
+            YAML, or has tags that create Python objects.
     """
     text = read_text(path, MAX_YAML_BYTES)
     check_yaml(text)
@@ -131,7 +132,7 @@ def check_yaml(text: str) -> None:
     to values with further aliases.
 
     Raises:
-        Unreadable: the value has more than :data:`MAX_NODES` nodes, or brackets are nested too
+        UnreadableError: the value has more than :data:`MAX_NODES` nodes, or brackets are nested too
             deeply.
     """
     check_depth(text)
@@ -145,7 +146,7 @@ def check_yaml(text: str) -> None:
 
 @contextmanager
 def _yaml_errors() -> Iterator[None]:
-    """Convert errors of the YAML parser into Unreadable."""
+    """Convert errors of the YAML parser into UnreadableError."""
     try:
         yield
     except RecursionError:
@@ -155,13 +156,13 @@ def _yaml_errors() -> Iterator[None]:
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object's pairs as a dict. Raise Unreadable for a duplicate key."""
+    """Return a JSON object's pairs as a dict. Raise UnreadableError for a duplicate key."""
     refuse_twice([key for key, _ in pairs])
     return dict(pairs)
 
 
 def _require_unique_keys(node: yaml.Node | None) -> None:
-    """Raise Unreadable for a duplicate key of a mapping, or of a mapping that is its value."""
+    """Raise UnreadableError for a duplicate key of a mapping, or of a mapping that is its value."""
     if isinstance(node, yaml.MappingNode):
         refuse_twice([key.value for key, _ in node.value if isinstance(key.value, str)])
         for _, value in node.value:
@@ -169,14 +170,14 @@ def _require_unique_keys(node: yaml.Node | None) -> None:
 
 
 def refuse_twice(names: Sequence[str]) -> None:
-    """Raise Unreadable if a name appears more than once."""
+    """Raise UnreadableError if a name appears more than once."""
     duplicates = [name for name, count in Counter(names).items() if count > 1]
     if duplicates:
         raise UnreadableError(f"{duplicates[0]!r} appears twice")
 
 
 def check_depth(text: str) -> None:
-    """Raise Unreadable if brackets are nested more than :data:`MAX_DEPTH` deep."""
+    """Raise UnreadableError if brackets are nested more than :data:`MAX_DEPTH` deep."""
     depth = 0
     for bracket in _BRACKETS.finditer(text):
         depth = max(0, depth + (1 if bracket[0] in "[{" else -1))
@@ -190,8 +191,8 @@ def read_lines(path: str | Path) -> Iterator[str]:
     A last line without a line end is skipped, because its writer may have been killed.
 
     Raises:
-        OSError, Unreadable: see :func:`read_text`; or a line has more than :data:`MAX_LINE_BYTES`
-            bytes.
+        OSError, UnreadableError: see :func:`read_text`; or a line has more than
+            :data:`MAX_LINE_BYTES` bytes.
     """
     with open_regular(path) as file:
         while line := file.readline(MAX_LINE_BYTES + 1):

@@ -13,6 +13,7 @@ import os
 import re
 import signal
 import sys
+import sysconfig
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -105,7 +106,8 @@ def _try_import(module: str) -> str:
 
 
 def _fingerprint(module: str) -> str:
-    """Return a digest of a module's name and of the sizes and times of the files next to it.
+    """Return a digest of a module's name, of the sizes and times of the files next to it, and of
+    the time at which packages were last installed or removed.
 
     Nothing is imported.
     """
@@ -117,5 +119,6 @@ def _fingerprint(module: str) -> str:
         return package
     file = Path(spec.origin)
     files = sorted(file.parent.joinpath(*inner[:-1]).glob("*.py")) if inner else [file]
+    files.append(Path(sysconfig.get_path("purelib")))
     stats = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     return hashlib.sha256(repr((module, sys.prefix, stats)).encode()).hexdigest()[:16]

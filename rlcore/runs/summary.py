@@ -150,7 +150,7 @@ def build_summary(
     sides were played under the same protocol.
 
     Args:
-        seen: rows of the evaluations that were made, by label: "before", "after", "best",
+        evaluations: rows of the evaluations that were made, by label: "before", "after", "best",
             "control", "control_best", "forgetting/before", "forgetting/after".
         groups: :attr:`rlcore.contracts.specs.EnvSpec.task_groups`.
         seed: root seed of the run.

@@ -147,7 +147,7 @@ def conclude(
     """Write `summary.json`, print the success table and the path of the run's folder.
 
     Args:
-        seen: rows of each evaluation by label; "after" is required. See
+        evaluations: rows of each evaluation by label; "after" is required. See
             :func:`rlcore.runs.summary.build_summary`.
         stopped: the reason why a plugin stopped training; empty if none did.
         best: name of the best checkpoint.

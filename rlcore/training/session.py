@@ -146,7 +146,7 @@ class Session:
         """Report versions that changed since the run was last started.
 
         Args:
-            then: versions at that start, by package; empty for a new run.
+            previous: versions at that start, by package; empty for a new run.
         """
         current = {"python": self.manifest["python"], **self.manifest["versions"]}
         changed = changes(previous, current) if previous else []
@@ -160,7 +160,7 @@ class Session:
         """Check the workers' batch invariance, record it with their kernels and print warnings.
 
         Args:
-            before: kernels that an earlier attempt, or the run to reproduce, recorded, if any.
+            earlier: kernels that an earlier attempt, or the run to reproduce, recorded, if any.
         """
         batch = self.config.rollout.forward_batch
         kernels = self.group.kernels

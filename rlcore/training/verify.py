@@ -48,7 +48,7 @@ def run(assembly: Assembly, path: Path) -> list[EpisodeResult]:
     """Run `rlcore eval RUN --verify`: repeat a stored evaluation under the same protocol.
 
     Args:
-        named: folder of a run, or of one of its checkpoints.
+        path: folder of a run, or of one of its checkpoints.
 
     Returns:
         the results of all episodes, equal to the stored ones.

@@ -119,7 +119,7 @@ class End:
             channel = Store(self._memory, self._queue)
             drive(
                 send_weights(self.weights, version=1, subset="all", routes=(self._route,),
-                        wiring=self._wiring),
+                        connections=self._wiring),
                 channel,
             )  # fmt: skip
         self._queue.put("sent")
@@ -128,8 +128,10 @@ class End:
         if self._way in ("object_store", "broadcast", "nccl"):
             channel = Store(self._memory, self._queue)
             drive(
-                receive_weights(self.weights, reader=0, routes=(self._route,), wiring=self._wiring,
-                     timeout=SECONDS),
+                receive_weights(
+                    self.weights, reader=0, routes=(self._route,), connections=self._wiring,
+                    timeout=SECONDS,
+                ),
                 channel,
             )  # fmt: skip
         assert self._queue.get(timeout=SECONDS) == "sent"

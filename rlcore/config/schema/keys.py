@@ -81,11 +81,11 @@ class TrustedKey:
     """The risk of a key that can load code or leak a secret.
 
     Attributes:
-        does: effect of the key, for an error: it follows "this" and precedes the value, e.g.
+        effect: effect of the key, for an error: it follows "this" and precedes the value, e.g.
             "imports the modules".
-        harmless: values without a risk.
-        known: `"module:attr"` of a function that takes the key's value and returns whether the user
-            has already allowed it on this machine; empty: there is none.
+        harmless_values: values without a risk.
+        allowed: `"module:attr"` of a function that takes the key's value and returns whether the
+            user has already allowed it on this machine; empty: there is none.
         risk: the risk, for an error: it follows "which".
     """
 

@@ -90,7 +90,7 @@ def _with_caveats(assembly: Assembly, caveats: Mapping[str, str]) -> Assembly:
     """Add a caveat to the env specs of some rows.
 
     Args:
-        said: caveat by row; it is appended to those that the spec has already.
+        caveats: caveat by row; it is appended to those that the spec has already.
     """
     specs = dict(assembly.env_specs)
     for row, added in caveats.items():

@@ -18,12 +18,11 @@ from rlcore.runs.tables import success_by_start
 from rlcore_tools.runs.record import Values
 from rlcore_tools.runs.row import Row
 from rlcore_tools.runs.seeds import Seeds, difference_over_seeds, rate_over_seeds
-from rlcore_tools.runs.settings import Setting, grouped
+from rlcore_tools.runs.settings import Setting, grouped, is_complete
 from rlcore_tools.runs.study import exclusion_reason
 
 CONFIDENCE = 0.95
 UNDECIDED = "undecided"
-SECTIONS = ("runner", "env", "actor", "algorithm")
 
 
 @dataclass(frozen=True)
@@ -123,14 +122,11 @@ def ranked(rows: Sequence[Row]) -> Ranking:
     left_out: dict[str, str] = {}
     compared = []
     for row in rows:
-        # a damaged configuration would differ from the others in all keys of a missing section
-        is_complete = all(isinstance(row.config.get(section), Mapping) for section in SECTIONS)
-        reason = exclusion_reason(row.folder) or (
-            "" if is_complete else "its config.yaml is damaged"
-        )
+        complete = is_complete(row)
+        reason = exclusion_reason(row.folder) or ("" if complete else "its config.yaml is damaged")
         if not reason:
             compared.append(row)
-        elif is_complete or row.state == "finished":
+        elif complete or row.state == "finished":
             left_out[row.name] = reason
     settings = grouped(compared)
     evaluated = [_evaluated_seeds(setting, left_out) for setting in settings]

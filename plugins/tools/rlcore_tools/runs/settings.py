@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -25,6 +25,8 @@ IGNORED = (
     MACHINE,
 )
 """Keys in which runs of a setting may differ; those of `MACHINE` only if no sweep varies them."""
+SECTIONS = ("runner", "env", "actor", "algorithm")
+"""Sections that every configuration has."""
 COMPONENTS = {"env": "env_type", "actor.model": "model_type", "algorithm": "name"}
 """Key that chooses the component of each section; the section's other keys depend on it."""
 
@@ -60,9 +62,21 @@ def grouped(rows: Sequence[Row]) -> list[Setting]:
     return [Setting(values, tuple(group)) for values, group in pairs]
 
 
+def is_complete(row: Row) -> bool:
+    """Check that a run's configuration has all sections.
+
+    A damaged one would differ from the others in all keys of a missing section.
+    """
+    return all(isinstance(row.config.get(section), Mapping) for section in SECTIONS)
+
+
 def over_seeds(rows: Sequence[Row]) -> bool:
-    """Check whether a setting has several runs, and no two runs of a setting have the same seed."""
-    settings = [[row.seed for row in setting.rows] for setting in grouped(rows)]
+    """Check whether a setting has several runs, and no two runs of a setting have the same seed.
+
+    Runs with a damaged configuration are ignored.
+    """
+    complete = [row for row in rows if is_complete(row)]
+    settings = [[row.seed for row in setting.rows] for setting in grouped(complete)]
     return all(len(set(seeds)) == len(seeds) for seeds in settings) and any(
         len(seeds) > 1 for seeds in settings
     )

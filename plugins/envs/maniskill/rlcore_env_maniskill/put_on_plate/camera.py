@@ -32,7 +32,7 @@ def camera_config(sizes: Mapping[str, Any]) -> CameraConfig:
     the default one.
 
     Args:
-        asked: `height` and `width` in pixels, for all cameras or below the name of this one.
+        sizes: `height` and `width` in pixels, for all cameras or below the name of this one.
     """
     sizes = {**sizes, **sizes.get(CAMERA, {})}
     height = sizes.get("height", HEIGHT)
