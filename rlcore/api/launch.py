@@ -67,7 +67,8 @@ def start(
     """
     from rlcore.checks.ready import find_obstacles, require
 
-    config, registry = draft.config, load_plugins()
+    config = draft.config
+    registry = load_plugins()
     plugins = {
         f"callback {number}, {_name_of(callback)}": (
             _PerUpdate(callback) if callable(callback) else callback

@@ -119,6 +119,8 @@ def _fingerprint(module: str) -> str:
         return package
     file = Path(spec.origin)
     files = sorted(file.parent.joinpath(*inner[:-1]).glob("*.py")) if inner else [file]
-    files.append(Path(sysconfig.get_path("purelib")))
+    packages = Path(sysconfig.get_path("purelib"))
+    if packages.is_dir():  # a system's Python may name a folder that is made with the first package
+        files.append(packages)
     stats = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     return hashlib.sha256(repr((module, sys.prefix, stats)).encode()).hexdigest()[:16]
