@@ -67,6 +67,24 @@ def test_a_success_is_remembered_until_the_file_changes(plugin, monkeypatch):
     assert row().status == "BAD"
 
 
+@pytest.mark.parametrize("exists", [True, False])
+def test_packages_are_part_of_what_is_remembered(plugin, tmp_path, monkeypatch, exists):
+    """After a package came or went a plugin is tried again; their folder need not exist."""
+    packages = tmp_path / "packages"
+    if exists:
+        packages.mkdir()
+    monkeypatch.setattr(trial_import.sysconfig, "get_path", lambda name: str(packages))
+    plugin("")
+    assert row().status == "ok"
+    (packages / "new-1.0.dist-info").mkdir(parents=True)
+    trials = []
+    original = subprocess.run
+    monkeypatch.setattr(
+        subprocess, "run", lambda *words, **options: trials.append(1) or original(*words, **options)
+    )
+    assert row().status == "ok" and trials == [1]
+
+
 def test_a_cache_that_can_not_be_written_costs_the_trial_alone(plugin, tmp_path):
     plugin("")
     assert row().status == "ok"
