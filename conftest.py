@@ -27,9 +27,11 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rlcore_simulation import venvs
+from syrupy.assertion import SnapshotAssertion
 
 from rlcore.contracts.errors import AssetError, ConfigError
 from rlcore.contracts.specs import ComponentSpec
@@ -129,6 +131,34 @@ def install(
     for module in set(sys.modules) - before:  # the next test's plugin may have the same name
         if getattr(sys.modules[module], "__file__", None) == str(site / f"{module}.py"):
             del sys.modules[module]
+
+
+@pytest.fixture
+def refused(snapshot: SnapshotAssertion, tmp_path: Path) -> Callable[..., Any]:
+    """Check that a block is refused: `with refused(ConfigError, "env.train") as error:`.
+
+    The error's class must be exactly the one named, and its text must contain every word given
+    (the key, the value, a choice). The whole text is kept in the test file's snapshot, in
+    `__snapshots__`, so that a test does not repeat a sentence: after one was reworded,
+    `pytest FILE --snapshot-update` writes it anew. `text=False` keeps no text, for one that depends
+    on the machine or on versions. `error.value` is the error.
+    """
+
+    @contextmanager
+    def refusal(
+        error_class: type[BaseException], *words: object, text: bool = True
+    ) -> Iterator[pytest.ExceptionInfo[BaseException]]:
+        with pytest.raises(error_class) as error:
+            yield error
+        message = str(error.value)
+        assert type(error.value) is error_class, f"{type(error.value).__name__}: {message}"
+        missing = [str(word) for word in words if str(word) not in message]
+        assert not missing, f"{missing} not in: {message}"
+        if text:
+            message = message.replace(str(tmp_path), "TMP").replace(str(BESIDE), "ROOT")
+            assert message == snapshot
+
+    return refusal
 
 
 @pytest.fixture

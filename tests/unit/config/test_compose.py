@@ -109,7 +109,7 @@ def test_the_configuration_is_frozen_and_can_be_copied_with_changes(made):
     assert pickle.loads(pickle.dumps(config)) == config
 
 
-def test_written_and_read_back(made, registry, tmp_path):
+def test_written_and_read_back(made, refused, registry, tmp_path):
     config = made("runner.seed=3", "algorithm.dial.level=0.25", "cluster.component_placement.env=0")
     (tmp_path / "config.yaml").write_text(to_yaml(config), encoding="utf-8")
     # but the user's own folders, which a saved configuration does not lead to
@@ -118,9 +118,9 @@ def test_written_and_read_back(made, registry, tmp_path):
     assert load(tmp_path / "config.yaml", registry=registry) == expected
     changed = load(tmp_path / "config.yaml", ["runner.seed=4"], registry=registry)
     assert (changed.runner.seed, changed.algorithm.dial.level) == (4, 0.25)
-    with pytest.raises(ConfigError, match="can't be exchanged"):
+    with refused(ConfigError, "env=toy"):
         load(tmp_path / "config.yaml", ["env=toy"], registry=registry)
-    with pytest.raises(ConfigError, match="can't be read"):
+    with refused(ConfigError, tmp_path / "nothing.yaml"):
         load(tmp_path / "nothing.yaml", registry=registry)
 
 
