@@ -20,7 +20,7 @@ LAYOUTS = {
 }
 
 
-def test_accelerators():
+def test_machines_with_accelerators():
     inventory = read_inventory("2x8x80GB")
     assert len(inventory.nodes) == 2 and inventory.total == 16
     # 16 cores and 128 GiB of main memory beside each
@@ -36,13 +36,13 @@ def test_accelerators():
     )
 
 
-def test_cores():
+def test_machines_without_accelerators():
     inventory = read_inventory("2x4cpu")
     assert (inventory.kind, inventory.total) == ("CPU", 8)
     assert read_inventory("16cpus").nodes == (Node(16, memory=64 * GIB),)
 
 
-def test_a_file(tmp_path):
+def test_machines_of_a_file(tmp_path):
     path = tmp_path / "cluster.yaml"
     path.write_text(
         "nodes:\n"
@@ -55,67 +55,74 @@ def test_a_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    "text",
     [
-        ("8x80", "must be .NODESx.GPUSxMEMORY.*got '8x80'"),
-        ("0x8x80GB", "at least one node"),
-        ("0cpu", "at least one node"),
-        ("missing.yaml", "there is no file 'missing.yaml'"),
+        "8x80", "0x8x80GB", "0cpu", "8x0GB", "missing.yaml",
+        "1000000x8x80GB", "99999999999999999999x80GB", "9x999999cpu",
     ],
-)
-def test_bad_words(text, message):
-    with pytest.raises(PlacementError, match=message):
+)  # fmt: skip
+def test_an_invalid_inventory_is_refused(refused, text):
+    with refused(PlacementError, "cluster.inventory"):
         read_inventory(text)
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "words"),
     [
-        ("- {cpus: 1}", "must hold a mapping of keys"),
-        ("nodes: []", "must hold a list under the key nodes, got"),
-        ("nodes: [7]", "a node must be a mapping such as .cpus: 8., got 7"),
-        ("nodes: [{gpu: 1}]", "unknown key 'gpu' of a node.*Did you mean 'gpus'"),
-        ("nodes: [{cpus: -1}]", "cpus must be a whole number of 0 or more, got -1"),
-        ("nodes: [{memory: 80}]", "memory must be like 80GB, got '80'"),
-        ("nodes: [{cpus: 2, count: 0}]", "at least one node, got none"),
+        ("nodes: []", ["nodes"]),
+        ("nodes: [7]", ["7"]),
+        ("nodes: [{gpu: 1}]", ["'gpu'", "'gpus'"]),
+        ("nodes: [{cpus: -1}]", ["cpus", "-1"]),
+        ("nodes: [{memory: 80}]", ["memory", "'80'"]),
+        ("nodes: [{cpus: 2, count: 0}]", []),
+        ("nodes: [{cpus: 64, count: 99999999}]", ["6399999936"]),
     ],
 )
-def test_bad_files(tmp_path, content, message):
+def test_an_invalid_inventory_file_is_refused(refused, tmp_path, content, words):
     path = tmp_path / "cluster.yaml"
     path.write_text(content)
-    with pytest.raises((PlacementError, ConfigError), match=message):
+    with refused(PlacementError, "cluster.yaml", *words):
         read_inventory(str(path))
 
 
-def test_nothing_runs_on_them():
+def test_an_inventory_file_that_is_no_mapping_is_refused(refused, tmp_path):
+    path = tmp_path / "cluster.yaml"
+    path.write_text("- {cpus: 1}")
+    with refused(ConfigError, "cluster.yaml"):
+        read_inventory(str(path))
+
+
+def test_described_machines_are_planned_for_but_not_run_on(refused):
     cluster = ClusterConfig(inventory="8x80GB")
     assert find_inventory(cluster, only_look=True) == read_inventory("8x80GB")
-    with pytest.raises(PlacementError, match="nothing can run, got '8x80GB'"):
+    with refused(PlacementError, "cluster.inventory", "8x80GB"):
         find_inventory(cluster)
 
 
-def test_a_run_on_them_is_refused(capsys, elsewhere):
+def test_a_run_on_described_machines_is_refused(capsys, elsewhere):
     words = ["train", "env=toy", "model=toy", "algorithm=ppo", "cluster.inventory=8x80GB"]
     assert main(words) == 2
-    assert "add --dry-run" in capsys.readouterr().err
+    assert "--dry-run" in capsys.readouterr().err
     assert not list(elsewhere.iterdir())
 
 
-def test_the_number_of_nodes_must_be_theirs():
-    with pytest.raises(PlacementError, match="num_nodes is 1, but 2 joined") as error:
+def test_another_number_of_nodes_is_refused_with_theirs(refused):
+    with refused(PlacementError, "cluster.num_nodes=2"):
         make_plan(ClusterConfig(inventory="2x8x80GB"), read_inventory("2x8x80GB"))
-    assert "cluster.num_nodes=2" in str(error.value)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_printed_layout_is_planned(layout, capsys):
     nodes, placement, processes = LAYOUTS[layout]
     words = [
-        "env=toy", "model=toy", "algorithm=ppo", f"cluster.component_placement={placement}",
-        f"cluster.inventory={nodes}x8x80GB", f"cluster.num_nodes={nodes}",
-        "env.train.total_num_envs=64", "env.eval.total_num_envs=64", "actor.micro_batch_size=8",
-    ]  # fmt: skip
-    assert main(["train", *words, "--dry-run"]) == 0
+        f"cluster.component_placement={placement}",
+        f"cluster.inventory={nodes}x8x80GB",
+        f"cluster.num_nodes={nodes}",
+        "env.train.total_num_envs=64",
+        "env.eval.total_num_envs=64",
+        "actor.micro_batch_size=8",
+    ]
+    assert main(["train", "env=toy", "model=toy", "algorithm=ppo", *words, "--dry-run"]) == 0
     lines = capsys.readouterr().out.splitlines()
     cells = [[cell.strip() for cell in line.split("│")[1:3]] for line in lines]
     rows = [cell[0] for cell in cells if len(cell) == 2 and cell[1].isdecimal()]
@@ -123,21 +130,3 @@ def test_every_printed_layout_is_planned(layout, capsys):
     names = ("env", "rollout+actor") if together else ("env", "rollout", "actor")
     assert [rows.count(name) for name in names] == list(processes)[: len(names)]
     assert sum(line.startswith("node ") for line in lines) == nodes
-
-
-@pytest.mark.parametrize("text", ["1000000x8x80GB", "99999999999999999999x80GB", "9x999999cpu"])
-def test_more_than_can_be_planned_is_refused_at_once(text):
-    with pytest.raises(PlacementError, match=f"{text}.*at most 1000000 cores"):
-        read_inventory(text)
-
-
-def test_a_file_may_not_hold_more_either(tmp_path):
-    path = tmp_path / "cluster.yaml"
-    path.write_text("nodes: [{cpus: 64, count: 99999999}]")
-    with pytest.raises(PlacementError, match=r"cluster.yaml.*got 6399999936 "):
-        read_inventory(str(path))
-
-
-def test_accelerators_without_memory_are_refused():
-    with pytest.raises(PlacementError, match="more than 0, got '0GB'"):
-        read_inventory("8x0GB")

@@ -1,8 +1,6 @@
-"""The placement grammar: every rule by hand, every error by what it must say."""
+"""The placement grammar: every rule by hand, every error by its part and value."""
 
 from __future__ import annotations
-
-import re
 
 import pytest
 import yaml
@@ -101,20 +99,18 @@ def test_several_groups_follow_one_another(labels):
 
 
 @pytest.mark.parametrize(
-    ("entry", "message"),
+    ("entry", "words"),
     [
-        (
-            {"node_group": "bigg", "placement": 0},
-            "node_group 'bigg'.*mean 'big'.*big, small",
-        ),
-        ({"node_group": "big,big", "placement": 0}, "overlap"),
-        ({"node_group": "small", "placement": "0-2"}, r"env.*rank 2 is out of range.*0-1"),
-        ({"group": "big", "placement": 0}, "keys node_group and placement, got group, placement"),
-        ({"node_group": "big"}, "keys node_group and placement, got node_group"),
+        ({"node_group": "bigg", "placement": 0}, ["'bigg'", "'big'", "small"]),
+        ({"node_group": "big,big", "placement": 0}, ["big, big"]),
+        ({"node_group": "small", "placement": "0-2"}, ["rank 2", "0-1"]),
+        ({"group": "big", "placement": 0}, ["node_group", "group, placement"]),
+        ({"node_group": "big"}, ["node_group", "placement"]),
     ],
+    ids=["unknown", "overlapping", "out of range", "another key", "a key is missing"],
 )
-def test_bad_node_groups(entry, message):
-    with pytest.raises(PlacementError, match=message):
+def test_invalid_node_groups_are_refused(refused, entry, words):
+    with refused(PlacementError, "cluster.component_placement.env", *words):
         env_only(entry, 12, GROUPS)
 
 
@@ -122,70 +118,56 @@ def test_bad_node_groups(entry, message):
 
 
 @pytest.mark.parametrize(
-    ("value", "message"),
+    ("value", "words"),
     [
-        ("0-4", r"part '0-4': rank 4 is out of range; allowed: 0-3"),
-        ("0,4", r"part '4' of '0,4': rank 4 is out of range"),
-        (7, r"rank 7 is out of range; allowed: 0-3"),
-        ("3-1", r"part '3-1': a range must ascend, got '3-1'; write 1-3"),
-        ("0-2,1", r"part '1' of '0-2,1': resource ranks must ascend without repeats, but 1 .* 2"),
-        ("2,0", r"must ascend without repeats, but 0 comes after 2"),
-        ("1,1", r"but 1 comes after 1"),
-        ("all,0", r"but 0 comes after 3"),
-        ("All", r"ranks must be 'all', a number or a-b, got 'All'"),
-        ("", r"got ''"),
-        ("0,,1", r"part '' of '0,,1'"),
-        ("-1", r"got '-1'"),
-        ("0-1-2", r"got '0-1-2'"),
-        ("0:all", r"a number or a-b after the colon, got 'all'"),
-        ("0:", r"after the colon, got ''"),
-        ("0-3:0-2", r"3 processes on 4 resources; one number must divide the other"),
-        ("0-1:0-2", r"3 processes on 2 resources"),
-        ("0:1", r"process ranks must be 0-0, each once, but 0 is missing"),
-        ("0:0,1:2", r"must be 0-1, each once, but 1 is missing"),
-        ("0:0,1:0", r"must be 0-1, each once, but 0 appears twice"),
-        (0.5, r"must be ranks such as all.*got 0\.5"),
-        (True, r"got True"),
-        (None, r"got None"),
-        ([0, 1], r"got \[0, 1\]"),
+        ("0-4", ["'0-4'", "rank 4", "0-3"]),
+        ("0,4", ["'4' of '0,4'", "rank 4", "0-3"]),
+        (7, ["rank 7", "0-3"]),
+        ("3-1", ["'3-1'", "1-3"]),
+        ("0-2,1", ["'1' of '0-2,1'", "1 comes after 2"]),
+        ("1,1", ["1 comes after 1"]),
+        ("all,0", ["0 comes after 3"]),
+        ("All", ["'all'", "'All'"]),
+        ("0,,1", ["'' of '0,,1'"]),
+        ("0-1-2", ["'0-1-2'"]),
+        ("0:all", ["'all'"]),
+        ("0-3:0-2", ["3 processes", "4 resources"]),
+        ("0-1:0-2", ["3 processes", "2 resources"]),
+        ("0:1", ["0-0", "0 is missing"]),
+        ("0:0,1:2", ["0-1", "1 is missing"]),
+        ("0:0,1:0", ["0-1", "0 appears twice"]),
+        (0.5, ["0.5"]),
+        (True, ["True"]),
     ],
 )
-def test_a_bad_rank_map_says_which_part_and_what_is_allowed(value, message):
-    with pytest.raises(PlacementError, match=message) as caught:
+def test_an_invalid_rank_map_is_refused_with_its_part(refused, value, words):
+    with refused(PlacementError, "cluster.component_placement.env", *words):
         env_only(value, 4)
-    assert "cluster.component_placement.env" in caught.value.message
 
 
 @pytest.mark.parametrize(
-    ("mapping", "message"),
+    ("mapping", "words"),
     [
-        ({"env": 0, "rollout": 0}, "component 'actor' is missing"),
-        ({"env,rollout": 0, "rollout,actor": 0}, "component 'rollout' appears in 2 entries"),
-        ({"env,env": 0, "rollout,actor": 0}, "component 'env' appears in 2 entries"),
-        (
-            {"env,rolout,actor": 0},
-            "unknown component 'rolout'.*mean 'rollout'.*actor, env, rollout",
-        ),
-        ({"env,,actor": 0}, "unknown component ''"),
-        ("env", "must map component names to ranks, got 'env'"),
-        (None, "got None"),
-        ({}, "component 'env' is missing"),
+        ({"env": 0, "rollout": 0}, ["'actor'"]),
+        ({"env,rollout": 0, "rollout,actor": 0}, ["'rollout'", 2]),
+        ({"env,env": 0, "rollout,actor": 0}, ["'env'", 2]),
+        ({"env,rolout,actor": 0}, ["'rolout'", "'rollout'", "actor, env, rollout"]),
+        ("env", ["'env'"]),
     ],
+    ids=["missing", "in two entries", "twice in an entry", "unknown", "no mapping"],
 )
-def test_a_bad_map_names_the_component(mapping, message):
-    with pytest.raises(PlacementError, match=message):
+def test_an_invalid_mapping_is_refused_with_its_component(refused, mapping, words):
+    with refused(PlacementError, "cluster.component_placement", *words):
         parse(mapping, 4)
 
 
-def test_yaml_reads_an_unquoted_colon_in_base_60():
+def test_yaml_reads_an_unquoted_colon_in_base_60(refused):
     mapping = yaml.safe_load("{env: 1:30, rollout: 0, actor: 0}")
     assert mapping["env"] == 90  # the trap itself
-    with pytest.raises(PlacementError, match="rank 90 is out of range") as caught:
+    with refused(PlacementError, 90, "'1:30'"):
         parse(mapping, 16)
-    assert caught.value.hint is not None
-    assert re.search("write '1:30'", caught.value.hint)
 
 
-def test_no_ranks_at_all():
-    with pytest.raises(PlacementError, match="there are no ranks"):
+def test_a_placement_without_ranks_is_refused(refused):
+    with refused(PlacementError):
         parse({"env,rollout,actor": "all"}, 0)

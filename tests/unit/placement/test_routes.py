@@ -1,4 +1,4 @@
-"""Who sends weights to whom, and over what."""
+"""Routes of weights: their senders, readers and transports."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def gpus(*places):
     return [Allocation(node, (gpu,), 4.0, 1.0) for node, gpu in places]
 
 
-def told(routes):
-    """`(way, sender, readers, part)` of each."""
+def summaries(routes):
+    """Return `(transport, sender, readers, part)` of each route."""
     return [(route.transport, route.sender, route.readers, route.part) for route in routes]
 
 
@@ -28,14 +28,14 @@ ROLLOUTS = [("rollout", rank) for rank in range(6)]
 
 def test_on_one_node_the_first_actor_sends_to_all():
     routes = plan_weight_routes(cores(0, 0), cores(0, 0, 0))
-    assert told(routes) == [("object_store", ACTORS[0], (0, 1, 2), 0)]
+    assert summaries(routes) == [("object_store", ACTORS[0], (0, 1, 2), 0)]
     assert describe_transports(routes) == "the object store"
 
 
 def test_each_node_is_served_by_an_actor_of_its_own():
     """hybrid, on two nodes: env 0-3 / rollout 4-7 / actor 0-7 and the like"""
     routes = plan_weight_routes(cores(0, 0, 1, 1), cores(1, 0, 1))
-    assert told(routes) == [
+    assert summaries(routes) == [
         ("object_store", ACTORS[0], (1,), 0),
         ("object_store", ACTORS[2], (0, 2), 0),
     ]
@@ -44,7 +44,7 @@ def test_each_node_is_served_by_an_actor_of_its_own():
 def test_a_node_without_an_actor_gets_the_weights_once():
     """Readers 1, 2 on node 1 and 3 on node 2: each node's first one is sent to; it hands on."""
     routes = plan_weight_routes(cores(0), cores(0, 1, 1, 2))
-    assert told(routes) == [
+    assert summaries(routes) == [
         ("object_store", ACTORS[0], (0,), 0),
         ("broadcast", ACTORS[0], (1, 3), 0),
         ("object_store", ROLLOUTS[1], (2,), 0),
@@ -55,7 +55,7 @@ def test_a_node_without_an_actor_gets_the_weights_once():
 
 def test_parts_of_one_node_meet_at_every_reader_there():
     routes = plan_weight_routes(cores(0, 0), cores(0, 0), shares=2)
-    assert told(routes) == [
+    assert summaries(routes) == [
         ("object_store", ACTORS[0], (0, 1), 0),
         ("object_store", ACTORS[1], (0, 1), 1),
     ]
@@ -64,7 +64,7 @@ def test_parts_of_one_node_meet_at_every_reader_there():
 def test_copies_of_divided_parameters_serve_their_own_node():
     """Two actors divide a copy, a copy on each node: ranks 0 and 2 hold part 0, 1 and 3 part 1."""
     routes = plan_weight_routes(cores(0, 0, 1, 1), cores(0, 1), shares=2)
-    assert told(routes) == [
+    assert summaries(routes) == [
         ("object_store", ACTORS[0], (0,), 0),
         ("object_store", ACTORS[1], (0,), 1),
         ("object_store", ACTORS[2], (1,), 0),
@@ -76,7 +76,7 @@ def test_parts_that_lie_on_two_nodes_cross_once():
     """Rollouts 0, 1 beside part 0 and 2, 3 beside part 1; the first on each node gets both parts,
     then hands on all."""
     routes = plan_weight_routes(cores(0, 1), cores(0, 0, 1, 1), shares=2)
-    assert told(routes) == [
+    assert summaries(routes) == [
         ("object_store", ACTORS[0], (0,), 0),
         ("object_store", ACTORS[1], (2,), 1),
         ("broadcast", ACTORS[0], (2,), 0),
@@ -98,17 +98,20 @@ def test_not_between_two_ends_on_one_gpu():
     assert (route.transport, route.on_gpus) == ("broadcast", False)
 
 
-@pytest.mark.parametrize("way", ["object_store", "broadcast"])
-def test_one_way_for_all_where_it_is_asked_for(way):
-    routes = plan_weight_routes(cores(0, 1), cores(0, 1, 1), shares=2, sync=way)
-    assert told(routes) == [(way, ACTORS[0], (0, 1, 2), 0), (way, ACTORS[1], (0, 1, 2), 1)]
+@pytest.mark.parametrize("transport", ["object_store", "broadcast"])
+def test_one_transport_for_all_readers_where_the_run_sets_it(transport):
+    routes = plan_weight_routes(cores(0, 1), cores(0, 1, 1), shares=2, sync=transport)
+    assert summaries(routes) == [
+        (transport, ACTORS[0], (0, 1, 2), 0),
+        (transport, ACTORS[1], (0, 1, 2), 1),
+    ]
 
 
 @pytest.mark.parametrize("shares", [1, 2, 4])
 @pytest.mark.parametrize("actors", [(0, 0, 0, 0), (0, 0, 1, 1), (0, 1, 2, 3)])
 @pytest.mark.parametrize("rollouts", [(0,), (1, 1), (0, 1, 2, 2), (3, 2, 1, 0, 0, 4)])
 @pytest.mark.parametrize("sync", ["auto", "object_store", "broadcast"])
-def test_everyone_gets_every_part_once(shares, actors, rollouts, sync):
+def test_every_reader_gets_every_part_once(shares, actors, rollouts, sync):
     routes = plan_weight_routes(cores(*actors), cores(*rollouts), shares=shares, sync=sync)
     assert [route.number for route in routes] == list(range(len(routes)))
     keys = [key for route in routes for key in route.keys]
@@ -117,7 +120,7 @@ def test_everyone_gets_every_part_once(shares, actors, rollouts, sync):
         ending = [route for route in routes if reader in route.readers]
         if len(ending) == 1 and ending[0].is_relay:
             (route,) = ending
-            first = route.sender[1]  # who got everything itself, on the same node
+            first = route.sender[1]  # a reader of all parts, on the same node
             assert rollouts[first] == rollouts[reader]
             ending = [route for route in routes if first in route.readers]
         assert not any(route.is_relay for route in ending)
@@ -126,12 +129,11 @@ def test_everyone_gets_every_part_once(shares, actors, rollouts, sync):
     # over the network a part goes to a node once
     if sync == "auto":
         for part in range(shares):
-            crossing = [r for route in routes for r in route.readers
-                        if route.transport == "broadcast" and route.part == part]  # fmt: skip
-            nodes = [rollouts[reader] for reader in crossing]
+            broadcasts = [r for r in routes if (r.transport, r.part) == ("broadcast", part)]
+            nodes = [rollouts[reader] for route in broadcasts for reader in route.readers]
             assert len(set(nodes)) == len(nodes)
 
 
-def test_queues_are_told_apart_by_lane_and_reader():
+def test_keys_of_queues_name_the_route_and_the_reader():
     route = WeightRoute("object_store", ("actor", 0), (2, 5), number=3)
     assert route.keys == ("weights/3/2", "weights/3/5")

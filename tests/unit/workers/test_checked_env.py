@@ -86,113 +86,85 @@ def put(call: str, name: str, value: Any, place: Any = None, chunk: int = 1):
     return change
 
 
-RESET = "task 'reach-right', trial 30, step 0: "  # row 0: errors of whole arrays name it
-ROW_1 = "task 'reach-up', trial 31, step "
 FAULTS = {
-    "state is nan": (
-        put("reset", "states", np.nan, (1, 1)),
-        ROW_1 + r"0: states entry 1 \(position 1\) is ",
-    ),
+    "state is nan": (put("reset", "states", np.nan, (1, 1)), ["trial 31, step 0", "entry 1"]),
     "state is infinite": (
         put("chunk", "states", -np.inf, (1, 0), chunk=2),
-        ROW_1 + r"8: states entry 0 \(position 0\) is ",
+        ["trial 31, step 8", "entry 0"],
     ),
+    # a fault of a whole array is reported for row 0
     "state is wide": (
         put("reset", "states", lambda a: np.repeat(a, 2, axis=1)),
-        RESET + r"states is ",
+        ["trial 30, step 0", "states"],
     ),
-    "state is float64": (
-        put("chunk", "states", lambda a: a.astype(float)),
-        r"states is ",
-    ),
+    "state is float64": (put("chunk", "states", lambda a: a.astype(float)), ["states"]),
     "camera is float": (
         put("reset", "top", lambda a: a / np.float32(255)),
-        RESET + r"camera 'top' is ",
+        ["trial 30, step 0", "'top'"],
     ),
-    "camera is small": (
-        put("chunk", "top", lambda a: a[:, ::2]),
-        r"camera 'top' is ",
-    ),
+    "camera is small": (put("chunk", "top", lambda a: a[:, ::2]), ["'top'"]),
     "camera has another name": (
         put("chunk", "cameras", lambda a: {"front": a["top"]}),
-        r"cameras is ",
+        ["cameras"],
     ),
-    "elapsed is nan": (put("chunk", "elapsed", np.nan, 1), ROW_1 + "4: elapsed is "),
-    "no sentence": (
+    "elapsed is nan": (put("chunk", "elapsed", np.nan, 1), ["trial 31, step 4", "elapsed"]),
+    "instruction is empty": (
         put("reset", "task_descriptions", lambda a: [a[0], "", a[2]]),
-        ROW_1 + "0: the instruction is ",
+        ["trial 31, step 0", "instruction"],
     ),
-    "one sentence for all": (
-        put("reset", "task_descriptions", "go"), "task_descriptions is ",
-    ),
-    "a key is missing": (
-        put("reset", "states", lambda a: None), "states is ",
-    ),
+    "one instruction for all": (put("reset", "task_descriptions", "go"), ["task_descriptions"]),
+    "a key is missing": (put("reset", "states", lambda a: None), ["states"]),
     "reward is nan": (
         put("chunk", "rewards", np.nan, (1, 2), chunk=2),
-        ROW_1 + "7: the reward is ",
+        ["trial 31, step 7", "reward"],
     ),
     "reward is more than float32 holds": (
         put("chunk", "rewards", lambda a: np.full(a.shape, 1e300)),
-        "task 'reach-right', trial 30, step 1: the reward is ",
+        ["trial 30, step 1", "reward"],
     ),
-    "rewards of another shape": (
-        put("chunk", "rewards", lambda a: a[:, 0]), r"rewards is ",
-    ),
-    "no valid step": (
-        put("chunk", "valid", False, 1),
-        ROW_1 + r"0: valid is ",
-    ),
-    "a gap in valid": (
-        put("chunk", "valid", False, (1, 2)),
-        ROW_1 + "3: valid is ",
-    ),
+    "rewards of another shape": (put("chunk", "rewards", lambda a: a[:, 0]), ["rewards"]),
+    "no valid step": (put("chunk", "valid", False, 1), ["trial 31, step 0", "valid"]),
+    "a gap in valid": (put("chunk", "valid", False, (1, 2)), ["trial 31, step 3", "valid"]),
     "flags are numbers": (
         put("chunk", "terminated", lambda a: a.astype(np.float32)),
-        r"terminated is ",
+        ["terminated"],
     ),
-    "both ends at once": (
-        put("chunk", "truncated", lambda a: a | True),
-        "an end is ",
-    ),
+    "both ends at once": (put("chunk", "truncated", lambda a: a | True), ["an end"]),
     "success is nan": (
         put("chunk", "success", lambda a: np.array([0.0, np.nan, 1.0])),
-        ROW_1 + "4: success is ",
+        ["trial 31, step 4", "success"],
     ),
     "success is a share": (
-        put("chunk", "success", lambda a: np.array([0.0, 1.0, 0.5])), "success is ",
+        put("chunk", "success", lambda a: np.array([0.0, 1.0, 0.5])),
+        ["success"],
     ),
-    "success is a word": (
-        put("chunk", "success", lambda a: np.array(["no"] * 3)), "success is ",
-    ),
-}  # fmt: skip
+    "success is a word": (put("chunk", "success", lambda a: np.array(["no"] * 3)), ["success"]),
+}
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_invalid_data_are_refused_with_their_place(name):
-    change, message = FAULTS[name]
+def test_invalid_data_are_refused_with_their_place(refused, name):
+    change, words = FAULTS[name]
     env = played(change)
-    with pytest.raises(EnvError, match=message) as raised:
+    with refused(EnvError, "env toy", *words) as error:
         env.reset(range(ROWS), EPISODES)
         for _ in range(3):
             env.chunk_step(still())
-    assert raised.value.message.startswith("env toy ")
-    assert "env" in str(raised.value.hint) and "lr" not in str(raised.value)
-    assert raised.value.exit_code == 1
+    assert error.value.exit_code == 1
 
 
-def test_return_values_of_another_type_are_refused():
-    with pytest.raises(EnvError, match=r"chunk is a tuple.*ChunkResult"):
+def test_return_values_of_another_type_are_refused(refused):
+    with refused(EnvError, "tuple", "ChunkResult"):
         env = played(lambda call, answer: answer if call == "reset" else (answer,))
         env.reset(range(ROWS), EPISODES)
         env.chunk_step(still())
-    with pytest.raises(EnvError, match=r"observation is \['states'\]"):
+    with refused(EnvError, "states"):
         played(lambda call, answer: {"states": answer["states"]}).reset(range(ROWS), EPISODES)
-    with pytest.raises(EnvError, match=r"num_envs\b.*3.*5"):
+    with refused(EnvError, "num_envs"):
         CheckedEnv(RestartingEnv(lambda: ToyEnv(CONFIG, 3), 0), num_envs=5)
 
 
-def test_success_does_not_go_back():
+def test_success_does_not_go_back(refused):
     """Success is of the episode, not of the step: else a solved episode would count as failed."""
 
     def change(call: str, answer: Any) -> Any:
@@ -205,11 +177,11 @@ def test_success_does_not_go_back():
     env.reset(range(ROWS), EPISODES)
     env.chunk_step(still())
     env.chunk_step(still())
-    with pytest.raises(EnvError, match=ROW_1 + "12: success is "):
+    with refused(EnvError, "trial 31, step 12", "success"):
         env.chunk_step(still())
 
 
-def test_unused_rows_may_hold_anything():
+def test_unused_rows_may_hold_anything(refused):
     """Row 1 was never started, row 2 terminated in the chunk: neither observation is checked."""
 
     def change(call: str, answer: Any) -> Any:
@@ -226,7 +198,7 @@ def test_unused_rows_may_hold_anything():
     env.reset([0, 2], EPISODES)
     result = env.chunk_step(still())
     assert result.valid.tolist() == [[True] * 4, [False] * 4, [True] * 4]
-    with pytest.raises(EnvError, match=ROW_1 + "0: states entry 0 .* is nan"):
+    with refused(EnvError, "trial 31, step 0", "states entry 0"):
         env.reset([1], EPISODES)
 
 
@@ -245,61 +217,50 @@ def test_a_success_of_zero_or_one_is_a_flag(dtype):
     assert result.rewards.dtype == np.float32
 
 
-def test_actions_that_are_not_finite_do_not_reach_the_env():
+def test_actions_that_are_not_finite_do_not_reach_the_env(refused):
     env = played(lambda call, answer: answer)
     env.reset(range(ROWS), EPISODES)
     actions = still()
     actions[2, 1, 0] = np.nan
-    with pytest.raises(WorkerError, match=r"actions of rows \[2\]"):
+    with refused(WorkerError, "rows [2]"):
         env.chunk_step(actions)
 
 
 DEMONSTRATIONS = {
-    "nan state": (
-        put("demonstrate", "states", np.nan, (2, 0)),
-        r"the expert's task 'reach-right', trial 30, step 2: states entry 0 \(position 0\) is ",
-    ),
-    "nan action": (put("demonstrate", "actions", np.nan, (1, 0)), r"step 1: actions is "),
-    "success is nan": (put("demonstrate", "success", np.nan), "success is "),
-    "no sentence": (put("demonstrate", "instruction", " "), "the instruction is "),
+    "nan state": (put("demonstrate", "states", np.nan, (2, 0)), ["trial 30, step 2", "entry 0"]),
+    "nan action": (put("demonstrate", "actions", np.nan, (1, 0)), ["step 1", "actions"]),
+    "success is nan": (put("demonstrate", "success", np.nan), ["success"]),
+    "empty instruction": (put("demonstrate", "instruction", " "), ["instruction"]),
     "float frames": (
-        put("demonstrate", "frames", lambda a: {"top": a["top"] / 255}), "frames of 'top' is ",
+        put("demonstrate", "frames", lambda a: {"top": a["top"] / 255}),
+        ["frames of 'top'"],
     ),
-    "unordered": (
-        put("demonstrate", "frame_steps", lambda a: a[::-1].copy()), "frame_steps is ",
-    ),
-    "empty": (put("demonstrate", "actions", lambda a: a[:0]), "at least one step"),
-}  # fmt: skip
+    "unordered": (put("demonstrate", "frame_steps", lambda a: a[::-1].copy()), ["frame_steps"]),
+    "empty": (put("demonstrate", "actions", lambda a: a[:0]), ["actions"]),
+}
 SETTINGS = {"action_noise": 0.0, "speed": 1.0, "stride": 1, "seed": 0}
 
 
 @pytest.mark.parametrize("name", DEMONSTRATIONS)
-def test_demonstrations_are_checked_too(name):
-    change, message = DEMONSTRATIONS[name]
-    with pytest.raises(EnvError, match=message):
+def test_invalid_demonstrations_are_refused(refused, name):
+    change, words = DEMONSTRATIONS[name]
+    with refused(EnvError, *words):
         list(played(change).demonstrate(EPISODES, **SETTINGS))
 
 
-def test_each_episode_is_demonstrated_once():
+def test_an_episode_that_is_not_demonstrated_once_is_refused(refused):
     def other(call: str, answer: Any) -> Any:
         return replace(answer, episode=Episode(3, 99))
 
-    with pytest.raises(EnvError, match=r"Episode.task=3"):
+    with refused(EnvError, "task=3"):
         list(played(other).demonstrate(EPISODES, **SETTINGS))
 
     class Lazy(ToyEnv):
         def demonstrate(self, episodes, **settings):
             return super().demonstrate(episodes[:1] if len(episodes) > 2 else [], **settings)
 
-    with pytest.raises(EnvError, match=r"without \(2, 31, 0, -1\)"):
+    with refused(EnvError, "(2, 31, 0, -1)"):
         list(played(None, Lazy).demonstrate(EPISODES, **SETTINGS))
-
-
-def test_recorded_frames_are_uint8_images():
-    env = played(lambda call, a: a if call != "recorded" else {0: [np.zeros((16, 16, 3))]})
-    env.reset(range(ROWS), EPISODES)
-    with pytest.raises(EnvError, match=r"trial 30: .* float64 .*uint8"):
-        env.recorded()
 
 
 # -- in a run -------------------------------------------------------------------------------------
@@ -315,7 +276,7 @@ def toy_is(monkeypatch: pytest.MonkeyPatch):
     return replace_toy
 
 
-def test_a_run_names_the_env_task_trial_and_step(toy_is, log_path):
+def test_a_run_names_the_env_task_trial_and_step(refused, toy_is, log_path):
     class Sick(ToyEnv):
         def chunk_step(self, actions):
             result = super().chunk_step(actions)
@@ -324,7 +285,7 @@ def test_a_run_names_the_env_task_trial_and_step(toy_is, log_path):
 
     toy_is(Sick)
     config = compose([*TOY, f"runner.logger.log_path={log_path}", "runner.val_before_train=false"])
-    with pytest.raises(EnvError, match=r"env toy .* task '.*', trial \d+, step 10: success"):
+    with refused(EnvError, "env toy", "step 10", "success"):
         train.run(assemble(config))
 
 
@@ -389,14 +350,14 @@ def test_demonstrations_are_of_the_tasks_of_the_configuration(wide, log_path):
     assert all(demo.states[-1][1] < demo.states[0][1] for demo in demonstrations)  # it goes down
 
 
-def test_simulators_without_a_planned_task_are_refused(toy_is, log_path):
+def test_simulators_without_a_planned_task_are_refused(refused, toy_is, log_path):
     class Other(ToyEnv):
         def __init__(self, config: ToyEnvConfig, num_envs: int) -> None:
             super().__init__(replace(config, tasks=["reach-left"]), num_envs)
 
     toy_is(Other)
     config = compose([*TOY, f"runner.logger.log_path={log_path}"])
-    with pytest.raises(EnvError, match="'reach-right'"):
+    with refused(EnvError, "reach-right"):
         train.run(assemble(config))
 
 
@@ -410,16 +371,15 @@ INSTRUCTIONS = {
 
 def test_a_policy_gets_the_instructions_of_the_run():
     env = played(lambda call, answer: answer, instructions=INSTRUCTIONS)
-    episodes = [Episode(1, 30), Episode(2, 31), Episode(0, 32)]
-    first = env.reset(range(ROWS), episodes)
+    first = env.reset(range(ROWS), EPISODES)
     assert first["task_descriptions"] == ["Go to the right", "Go up", "Go to the left"]
     assert env.chunk_step(still()).observation["task_descriptions"] == first["task_descriptions"]
     swapped = env.reset([1], [Episode(3, 1)] * 3)
     assert swapped["task_descriptions"] == ["Go to the right", "Go down", "Go to the left"]
     demonstrated = {
-        demo.episode: demo.instruction for demo in env.demonstrate(episodes, **SETTINGS)
+        demo.episode: demo.instruction for demo in env.demonstrate(EPISODES, **SETTINGS)
     }
-    assert demonstrated == dict(zip(episodes, first["task_descriptions"], strict=True))
+    assert demonstrated == dict(zip(EPISODES, first["task_descriptions"], strict=True))
 
 
 def test_a_run_records_the_instructions_of_its_policy(log_path, monkeypatch):
@@ -461,14 +421,13 @@ class Endless(Answers):
         return rewards, terminated, np.zeros_like(truncated)
 
 
-def test_an_env_that_exceeds_its_time_limit_is_refused():
+def test_an_env_that_exceeds_its_time_limit_is_refused(refused):
     """The limit is 12 steps, which the fourth chunk of four exceeds."""
     env = played(lambda call, answer: answer, Endless)
     env.reset(range(ROWS), EPISODES)
     for _ in range(3):
         env.chunk_step(still())
-    place = f"env toy .*{env.spec.tasks[1]}', trial 30: 16 .* max_episode_steps is 12"
-    with pytest.raises(EnvError, match=place):
+    with refused(EnvError, "trial 30", 16, "max_episode_steps is 12"):
         env.chunk_step(still())
 
 
@@ -476,35 +435,38 @@ def test_an_env_that_exceeds_its_time_limit_is_refused():
 
 
 @pytest.mark.parametrize("given", [None, {}, ()])
-def test_a_reset_without_an_observation_is_named(given):
+def test_a_reset_without_an_observation_is_named(refused, given):
     class Odd(ToyEnv):
         def reset(self, **arguments):
             return given
 
     env = CheckedEnv(RestartingEnv(lambda: Odd(CONFIG, ROWS), 0), num_envs=ROWS)
-    with pytest.raises(EnvError, match=f"env toy .*reset is a {type(given).__name__}"):
+    with refused(EnvError, "reset", type(given).__name__):
         env.reset(range(ROWS), EPISODES)
 
 
 @pytest.mark.parametrize(
-    ("frames", "place"),
+    ("frames", "words"),
     [
-        (None, "env toy .*, in recorded: .*NoneType"),
-        ({7: []}, r"rows \[7\]"),
-        ({0: None}, "trial 30: .*NoneType"),
+        (None, ["env toy", "recorded", "NoneType"]),
+        ({7: []}, ["rows [7]"]),
+        ({0: None}, ["trial 30", "NoneType"]),
+        ({0: [np.zeros((16, 16, 3))]}, ["trial 30", "float64", "uint8"]),
     ],
+    ids=["no dict", "no such row", "no frames", "floats"],
 )
-def test_invalid_recorded_frames_are_named(frames, place):
+def test_invalid_recorded_frames_are_refused(refused, frames, words):
     env = played(lambda call, answer: frames if call == "recorded" else answer)
     env.reset(range(ROWS), EPISODES)
-    with pytest.raises(EnvError, match=place):
+    with refused(EnvError, *words):
         env.recorded()
 
 
 @pytest.mark.parametrize(
-    ("call", "place"), [("reset", ROW_1 + "0"), ("chunk", ROW_1 + "4"), ("demonstrate", "trial 30")]
+    ("call", "place"),
+    [("reset", "trial 31, step 0"), ("chunk", "trial 31, step 4"), ("demonstrate", "trial 30")],
 )
-def test_an_instruction_that_the_spec_does_not_list_is_refused(call, place):
+def test_an_instruction_that_the_spec_does_not_list_is_refused(refused, call, place):
     def change(method: str, answer: Any) -> Any:
         if method == call == "demonstrate":
             return replace(answer, instruction="sing")
@@ -513,7 +475,7 @@ def test_an_instruction_that_the_spec_does_not_list_is_refused(call, place):
         return answer
 
     env = played(change)
-    with pytest.raises(EnvError, match=place + ".*: the instruction is 'sing'"):
+    with refused(EnvError, place, "'sing'"):
         list(env.demonstrate(EPISODES, **SETTINGS))
         env.reset(range(ROWS), EPISODES)
         env.chunk_step(still())
@@ -530,17 +492,17 @@ def test_an_instruction_that_the_spec_does_not_list_is_refused(call, place):
 
 
 @pytest.mark.parametrize("field", ["max_episode_steps", "cameras", "states"])
-def test_an_env_has_the_spec_that_the_run_was_planned_with(field):
+def test_an_env_has_the_spec_that_the_run_was_planned_with(refused, field):
     planned = env_spec(CONFIG)
     other = {"max_episode_steps": 99, "cameras": (), "states": planned.states * 2}[field]
-    with pytest.raises(EnvError, match=f"env toy: {field} is "):
+    with refused(EnvError, "env toy", field):
         played(None, spec=replace(planned, **{field: other}))
 
 
-def test_a_simulator_has_the_version_that_the_run_was_planned_with():
+def test_a_simulator_has_the_version_that_the_run_was_planned_with(refused):
     """Another node may have a simulator's checkout at another commit."""
     planned = replace(env_spec(CONFIG), versions={"its scenes": "1a"})
-    with pytest.raises(EnvError, match="none of its scenes"):
+    with refused(EnvError, "its scenes"):
         played(None, spec=planned)
 
 
@@ -550,21 +512,21 @@ def test_an_env_that_cannot_be_closed_is_a_warning():
             raise OSError("no such device")
 
     env = CheckedEnv(RestartingEnv(lambda: Stuck(CONFIG, ROWS), 0), num_envs=ROWS)
-    with pytest.warns(EnvWarning, match="env toy .*OSError: no such device"):
+    with pytest.warns(EnvWarning, match="env toy"):
         env.close()
 
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("given", [None, ToyEnv, 5])
-def test_a_factory_that_returns_no_env_is_named(given, monkeypatch, log_path):
+def test_a_factory_that_returns_no_env_is_named(refused, given, monkeypatch, log_path):
     monkeypatch.setattr(toy_env, "make", lambda config, **_: given)
-    with pytest.raises(EnvError, match=r"env toy: rlcore_testing\.toy_env:make"):
+    with refused(EnvError, "rlcore_testing.toy_env:make"):
         train.run(assemble(compose([*TOY, f"runner.logger.log_path={log_path}"])))
 
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("given", [None, ToyPolicy])
-def test_a_factory_that_returns_no_policy_is_named(given, monkeypatch, log_path):
+def test_a_factory_that_returns_no_policy_is_named(refused, given, monkeypatch, log_path):
     monkeypatch.setattr(toy_policy, "make", lambda config, **_: given)
-    with pytest.raises(PolicyError, match=r"model toy: rlcore_testing\.toy_policy:make"):
+    with refused(PolicyError, "rlcore_testing.toy_policy:make"):
         train.run(assemble(compose([*TOY, f"runner.logger.log_path={log_path}"])))

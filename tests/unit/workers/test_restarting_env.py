@@ -92,15 +92,15 @@ def test_nothing_is_noticed(mortal, deaths):
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_a_simulator_that_always_dies_is_given_up(mortal):
+def test_a_simulator_that_always_dies_is_given_up(refused, mortal):
     env = mortal(range(2, 100), restarts=3)
     env.reset(options={"episodes": [Episode(0, 0)] * ROWS})
-    with pytest.raises(SimulatorError, match="died in call 5"):  # the first try and three more
+    with refused(SimulatorError, "call 5"):  # the first try and three more
         env.chunk_step(np.zeros((ROWS, CHUNK, 2), np.float32))
 
 
-def test_no_restart_is_made_where_none_is_wanted(mortal):
-    with pytest.raises(SimulatorError, match="died in call 1"):
+def test_no_restart_is_made_where_none_is_wanted(refused, mortal):
+    with refused(SimulatorError, "call 1"):
         mortal({1}, restarts=0).reset(options={"episodes": [Episode(0, 0)] * ROWS})
 
 
@@ -112,10 +112,10 @@ def test_episodes_that_can_not_be_had_again_are_not_replayed(mortal):
         env.chunk_step(np.zeros((ROWS, CHUNK, 2), np.float32))
 
 
-def test_an_env_that_comes_back_in_another_version_ends_the_run(mortal):
+def test_an_env_that_comes_back_in_another_version_ends_the_run(refused, mortal):
     env = mortal({1})
     env.spec = replace(env.spec, versions={"its scenes": "1a"})  # git pull meanwhile
-    with pytest.raises(EnvError, match="has version none of its scenes, expecte"):
+    with refused(EnvError, "its scenes"):
         env.reset(options={"episodes": [Episode(0, 0)] * ROWS})
 
 

@@ -147,10 +147,10 @@ def test_what_arrives_is_bitwise_what_a_fused_worker_gathers(
             assert torch.equal(ours, array[reference.sample_index[made]]), name
 
 
-def test_a_trajectory_is_given_up_when_it_has_gone():
+def test_a_trajectory_is_given_up_when_it_has_gone(refused):
     (worker,) = gathered(RolloutWorker)
     received([worker], 1)
-    with pytest.raises(WorkerError, match="hand over without a trajectory"):
+    with refused(WorkerError):
         received([worker], 1)
 
 
@@ -225,7 +225,7 @@ def same_weights(group):
     return all(torch.equal(acts[name], learns[name]) for name in acts)
 
 
-def test_workers_that_loaded_unlike_policies(group, tmp_path):
+def test_workers_that_loaded_unlike_policies(refused, group, tmp_path):
     """As from two folders at one path on two nodes: other numbers, other settings beside them."""
     actor, rollout = (group._workers[role] for role in ("actor", "rollout"))
     one, other = tmp_path / "one", tmp_path / "other"
@@ -237,22 +237,18 @@ def test_workers_that_loaded_unlike_policies(group, tmp_path):
     with torch.no_grad():  # one number, and the order of two rows
         rollout.policy.log_std[0] += 1e-6
         rollout.policy.body[0].weight[:2] = rollout.policy.body[0].weight[:2].flip(0)
-    said = (
-        r"rollout worker 0 and actor worker 0 hold different policies: 2 of .*: body.0.weight, log_"
-    )
-    with pytest.raises(WorkerError, match=said) as caught:
+    with refused(WorkerError, "rollout worker 0", "actor worker 0", "body.0.weight", "log_std"):
         group._check_same_policies()
-    assert "actor.model.model_path" in caught.value.hint
     shutil.copytree(one, other)
     (other / "README.md").write_text("1")
     rollout.load(str(other))
     group._check_same_policies()
     (other / settings.name).write_text(f"{settings.read_text()} ")
-    with pytest.raises(WorkerError, match=rf"1 of .* files differ: {settings.name}\n"):
+    with refused(WorkerError, settings.name):
         group._check_same_policies()
 
 
-def test_a_group_begins_with_one_policy(tmp_path):
+def test_a_group_begins_with_one_policy(refused, tmp_path):
     """Drawn, and by other numbers: an unkeyed draw would do the same."""
     unlike = {
         "env": (Member(env_settings(), SEAT),),
@@ -260,7 +256,7 @@ def test_a_group_begins_with_one_policy(tmp_path):
         "actor": (Member(policy_settings(seed=1), SEAT),),
     }
     group = LocalGroup(WorkerSpecs(ClusterConfig(backend="local"), unlike))
-    with pytest.raises(WorkerError, match="hold different policies"):
+    with refused(WorkerError):
         group.start()
 
 
@@ -275,40 +271,40 @@ def test_a_group_starts_with_the_actors_weights(group):
     assert summary.weights == group.version() == 0
 
 
-def test_stale_weights_do_not_act(group, tmp_path):
+def test_stale_weights_do_not_act(refused, group, tmp_path):
     group.save(tmp_path)
     group._call_actors("load", path=str(tmp_path))  # a change, as an update is
-    with pytest.raises(WorkerError, match="version 1 of the weights, but has received version 0"):
+    with refused(WorkerError, "version 1", "version 0"):
         group.converse(*jobs())
     group.sync()
     (_,), (summary,) = group.converse(*jobs())
     assert summary.weights == 1
 
 
-def test_a_policy_that_was_loaded_waits_for_the_actors_weights(group, tmp_path):
+def test_a_policy_that_was_loaded_waits_for_the_actors_weights(refused, group, tmp_path):
     group.save(tmp_path)
     group.load(tmp_path)
-    with pytest.raises(WorkerError, match="version 1 of the weights, but has received no version"):
+    with refused(WorkerError, "version 1"):
         group.converse(*jobs())
     group.sync()
     group.converse(*jobs())
 
 
-def test_a_transfer_that_fails_leaves_no_weights_to_act_with(group):
+def test_a_transfer_that_fails_leaves_no_weights_to_act_with(refused, group):
     actor = group._workers["actor"].policy
     actor.register_buffer("extra", torch.zeros(3))
-    with pytest.raises(WorkerError, match="unexpected: extra"):
+    with refused(WorkerError, "extra"):
         group.sync()
-    with pytest.raises(WorkerError, match="received no version"):
+    with refused(WorkerError):
         group.converse(*jobs())
     del actor.extra
     group.sync()
     group.converse(*jobs())
 
 
-def test_a_missing_weight_is_named(group):
+def test_a_missing_weight_is_named(refused, group):
     del group._workers["actor"].policy.log_std
-    with pytest.raises(WorkerError, match="missing: log_std"):
+    with refused(WorkerError, "log_std"):
         group.sync()
 
 
