@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from rlcore_testing import BackendConformance, EnvConformance, PolicyConformance, check_env
+from rlcore_testing import BackendConformance, EnvConformance, PolicyConformance, check
 from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 
 from rlcore.contracts.errors import ConfigError
@@ -36,7 +36,7 @@ class TestLocalBackend(BackendConformance):
 
 
 def test_the_function_gives_findings_instead_of_failures():
-    assert check_env("toy", max_episode_steps=20) == []
+    assert check("env", "toy", max_episode_steps=20) == []
 
 
 def test_settings_that_are_none_are_named():

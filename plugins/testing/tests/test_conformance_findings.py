@@ -16,7 +16,7 @@ from rlcore_testing import (
     EnvConformance,
     PolicyConformance,
     ReplayConformance,
-    check_env,
+    check,
 )
 from rlcore_testing.conformance.base import Conformance, LeftOut, Report, sentence
 from rlcore_testing.conformance.trajectories import Bandit, bandit_rollout
@@ -38,7 +38,10 @@ class QuickChecks:
 def findings(suite: type[Conformance], **attributes) -> set[str]:
     """Return the names of the checks that fail in a test class with these attributes."""
     attributes = {"name": "toy", **attributes}
-    return {finding.check for finding in type("Suite", (QuickChecks, suite), attributes).findings()}
+    return {
+        finding.check
+        for finding in type("Suite", (QuickChecks, suite), attributes).report().findings
+    }
 
 
 # -- envs -----------------------------------------------------------------------------------
@@ -171,7 +174,7 @@ def test_an_env_that_loads_the_model_stack(module):
 
 
 def test_an_env_that_raises_is_a_finding():
-    messages = {f.check: f.message for f in check_env("toy", max_episode_steps=20, fail_at=2)}
+    messages = {f.check: f.message for f in check("env", "toy", max_episode_steps=20, fail_at=2)}
     message = messages["a start repeats after other episodes"]
     assert "RuntimeError" in message and "toy_env.py:" in message
 

@@ -13,7 +13,6 @@ from typing import Any
 from rlcore_testing.conformance.algorithm_advantages import AdvantageChecks
 from rlcore_testing.conformance.algorithm_loss import LossChecks
 from rlcore_testing.conformance.algorithm_subject import UPDATES
-from rlcore_testing.conformance.base import Finding, report
 from rlcore_testing.conformance.trajectories import Bandit, bandit_rollout
 
 LATER = 100_000
@@ -51,8 +50,3 @@ class AlgorithmConformance(AdvantageChecks, LossChecks):
             f"target_kl is {limit}, expected a positive number or None\n  hint: None: an update is "
             "never cut short"
         )
-
-
-def check_algorithm(name: str, **settings: Any) -> list[Finding]:
-    """Return the contract violations of algorithm `name` under `settings`."""
-    return report(AlgorithmConformance, name, settings).findings

@@ -22,7 +22,7 @@ from rlcore.placement import Inventory, find_inventory
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_plugins
 from rlcore.workers.backend import Backend, load_backend
-from rlcore_testing.conformance.base import Conformance, Finding, report
+from rlcore_testing.conformance.base import Conformance, require
 
 TOY = (
     "env=toy",
@@ -57,12 +57,10 @@ class BackendConformance(Conformance):
 
     def test_it_has_what_core_asks_for(self) -> None:
         backend = load_backend(self.cluster())
-        methods = [name for name in vars(Backend) if not name.startswith("_")]
-        missing = [name for name in methods if not callable(getattr(backend, name, None))]
-        assert not missing, (
-            f"{type(backend).__name__} has no {', '.join(missing)}"
-            "\n  hint: rlcore.workers.backend.Backend has the signatures"
-        )
+        methods = {name for name in vars(Backend) if not name.startswith("_")}
+        missing = sorted(methods - {*dir(backend)})
+        hint = "rlcore.workers.backend.Backend has the signatures"
+        require(f"the list of methods that {type(backend).__name__} lacks", missing, [], hint)
 
     def test_it_finds_machines_with_ranks(self) -> None:
         inventory = find_inventory(self.cluster(), only_look=True)
@@ -73,23 +71,22 @@ class BackendConformance(Conformance):
 
     def test_sessions_share_what_the_outermost_holds(self) -> None:
         """An evaluation after one update gives the same episodes as core's backend."""
-        backend = load_backend(self.cluster())
         cluster = self.cluster()
+        backend = load_backend(cluster)
+        own = {"backend": cluster.backend, **self.settings}
+        words = [f"cluster.{key}={value}" for key, value in own.items()]
         expected = self._episodes(f"cluster.backend={REFERENCE}")
         with backend.session(cluster):
             with backend.session(cluster):
                 pass
-            inside = self._own_episodes()
-        for episodes in (inside, self._own_episodes()):
-            assert episodes == expected, (
-                f"after an update the toy policy plays {episodes}, expected as with "
-                f"cluster.backend={REFERENCE}: {expected}\n  hint: call a method once on each "
-                "rank, and hand on what conversations send as it is"
+            inside = self._episodes(*words)
+        for episodes in (inside, self._episodes(*words)):
+            require(
+                "the evaluation of the toy policy after an update",
+                episodes,
+                expected,
+                "call a method once on each rank, and hand on what conversations send as it is",
             )
-
-    def _own_episodes(self) -> list[Any]:
-        own = {"backend": self.component().name, **self.settings}
-        return self._episodes(*(f"cluster.{key}={value}" for key, value in own.items()))
 
     def _episodes(self, *words: str) -> list[Any]:
         """Train the toy policy; return the episodes of the evaluation after it."""
@@ -98,8 +95,3 @@ class BackendConformance(Conformance):
             algorithm = f"algorithm={self.algorithm}"
             train([*TOY, algorithm, *words, f"runner.logger.log_path={folder}"])
             return list(open_run(Path(folder, "run")).evaluations()["after"].episodes)
-
-
-def check_backend(name: str, **settings: Any) -> list[Finding]:
-    """Return the contract violations of backend `name` under `settings` of `cluster`."""
-    return report(BackendConformance, name, settings).findings

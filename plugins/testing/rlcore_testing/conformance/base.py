@@ -1,13 +1,13 @@
 """Define the base of the conformance suites: pytest classes whose methods check one component.
 
-    class TestMyEnv(EnvConformance):        check_env("my_env", max_episode_steps=40)
+    class TestMyEnv(EnvConformance):        check("env", "my_env", max_episode_steps=40)
         name = "my_env"                       -> [Finding(check, message, hint), ...]
         settings = {"max_episode_steps": 40}
 
 A check is a method `test_...` that asserts. The message of an assertion says what is wrong and what
 was expected; the text after `hint:` says how to fix it. pytest collects subclasses, and
-:func:`report` runs the same methods for `rlcore check`. This module depends on no kind of component
-and no tensor library.
+:meth:`Conformance.report` runs the same methods for `rlcore check`. This module depends on no kind
+of component and no tensor library.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Conformance:
         settings: keys that differ from their defaults; a section is a mapping.
         light: targets of the component whose modules must import none of :data:`HEAVY`.
         may_be_intended: names of checks that `rlcore check` reports as warnings.
-        thorough: class attributes that :func:`report` sets to enable longer checks.
+        thorough: class attributes that `rlcore check` sets to enable longer checks.
     """
 
     kind: ClassVar[Kind]
@@ -191,11 +191,11 @@ class Conformance:
             f"{base.__name__}\n  hint: subclass it: core reads the keys all components of a kind "
             "share"
         )
-        silent = [key.name for key in fields(settings_class) if not key.metadata.get("help")]
-        assert not silent, (
-            f"{settings_class.__name__} has no help text for {', '.join(silent)}, expected one for "
-            "each key\n  hint: declare keys as name: type = "
-            'key("what it means, with its unit", default)'
+        require(
+            f"the list of keys of {settings_class.__name__} without a help text",
+            [key.name for key in fields(settings_class) if not key.metadata.get("help")],
+            [],
+            'declare keys as name: type = key("what it means, with its unit", default)',
         )
 
     def require_planned(self, label: str, real: Any, *arguments: Any, apart: str = "") -> None:
@@ -228,11 +228,6 @@ class Conformance:
         """Return the names of check methods, by sentence, except those a subclass set to None."""
         methods = [name for name in dir(cls) if name.startswith("test_") and getattr(cls, name)]
         return {sentence(name): name for name in sorted(methods)}
-
-    @classmethod
-    def findings(cls) -> list[Finding]:
-        """Run all checks; return those that failed."""
-        return cls.report().findings
 
     @classmethod
     def report(cls, skip: Collection[str] = ()) -> Report:
@@ -282,21 +277,6 @@ def sentence(name: str) -> str:
     return re.sub(r"[-_\s]+", " ", name.strip().removeprefix("test_"))
 
 
-def report(
-    base: type[Conformance], name: str, settings: Mapping[str, Any], skip: Collection[str] = ()
-) -> Report:
-    """Run the checks of `base`, including the thorough ones, on a component.
-
-    Args:
-        name: registered name of the component.
-        settings: keys that differ from their defaults.
-        skip: names of checks to skip, as sentences.
-    """
-    attributes = {"name": name, "settings": settings, **base.thorough}
-    suite: type[Conformance] = type(base.__name__, (base,), attributes)
-    return suite.report(skip)
-
-
 def _place(error: Exception) -> str:
     """Return `file:line` of the statement of a third-party component that raised an error.
 
@@ -329,6 +309,24 @@ def skip_unless(applies: bool, reason: str) -> None:
     """Skip the current check unless it applies."""
     if not applies:
         raise SkipTest(reason)
+
+
+def require(label: str, got: Any, expected: Any, hint: str) -> None:
+    """Require that a value equals the expected one; for arrays see :func:`require_equal`."""
+    assert got == expected, f"{label} is {got!r}, expected {expected!r}\n  hint: {hint}"
+
+
+def require_refused(label: str, call: Callable[[], Any], hint: str) -> str:
+    """Require that a call raises a :class:`UserError`; return its message."""
+    try:
+        result = call()
+    except UserError as error:
+        return str(error)
+    except Exception as error:
+        result = error
+    raise AssertionError(
+        f"{label} gave {result!r}, expected a rlcore.contracts.errors.UserError\n  hint: {hint}"
+    )
 
 
 def require_light(code: str, label: str, hint: str, packages: Sequence[str] = HEAVY) -> None:
@@ -372,10 +370,14 @@ def require_equal(label: str, got: Any, expected: Any, hint: str, *, atol: float
     )
 
 
-def require_fields(
-    names: Sequence[str], label: str, got: Any, expected: Any, hint: str, *, atol: float = 0.0
+def require_arrays(
+    label: str,
+    got: Mapping[str, Any],
+    expected: Mapping[str, Any],
+    hint: str,
+    *,
+    atol: float = 0.0,
 ) -> None:
-    """Require that the attributes `names` of two objects are equal, by :func:`require_equal`."""
-    for name in names:
-        values = getattr(got, name), getattr(expected, name)
-        require_equal(f"{name} {label}", *values, hint, atol=atol)
+    """Require for each expected array an equal one of that name, by :func:`require_equal`."""
+    for name, array in expected.items():
+        require_equal(f"{name} {label}", got.get(name, np.nan), array, hint, atol=atol)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from rlcore.contracts.errors import UserError
 from rlcore.contracts.specs import Kind
 from rlcore.plugins.import_target import load_target
-from rlcore_testing.conformance.base import Conformance, Finding, report
+from rlcore_testing.conformance.base import Conformance, require
 
 
 class CommandConformance(Conformance):
@@ -40,10 +40,8 @@ class CommandConformance(Conformance):
 
     def test_help_says_what_it_does(self) -> None:
         code, text = self.run("--help")
-        assert code == 0 and text.strip(), (
-            f"--help gave exit code {code!r} and {text!r}, expected 0 and a text"
-            "\n  hint: rlcore.cli.parser.Parser has a --help"
-        )
+        hint = "rlcore.cli.parser.Parser has a --help"
+        require("(exit code, printed text) of --help", (code, bool(text.strip())), (0, True), hint)
 
     def test_a_wrong_word_is_the_user_s_error(self) -> None:
         try:
@@ -61,9 +59,4 @@ class CommandConformance(Conformance):
         if self.arguments is None:
             return
         code, _ = self.run(*self.arguments)
-        assert type(code) is int, f"it returned {code!r}, expected an int\n  hint: return 0"
-
-
-def check_command(name: str, **settings: Any) -> list[Finding]:
-    """Return the contract violations of command `name`. A command has no settings."""
-    return report(CommandConformance, name, settings).findings
+        require("the type of what it returned", type(code), int, "return 0")

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from rlcore_testing.conformance.base import Finding, report
 from rlcore_testing.conformance.env_chunks import ChunkChecks
 from rlcore_testing.conformance.env_demonstrations import DemonstrationChecks
 from rlcore_testing.conformance.env_ends import EndChecks
@@ -30,11 +29,3 @@ class EnvConformance(
     """
 
     thorough: ClassVar[Mapping[str, Any]] = {"memory_episodes": 200}
-
-
-def check_env(name: str, **settings: Any) -> list[Finding]:
-    """Return the contract violations of env `name` under `settings`.
-
-    Memory is checked, too, over 200 episodes.
-    """
-    return report(EnvConformance, name, settings).findings

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlcore.contracts.errors import UserError
 from rlcore.validation.env import demonstration_fault
 from rlcore_testing.conformance.base import (
+    require,
     require_equal,
-    require_fields,
+    require_refused,
     require_valid,
     skip_unless,
 )
@@ -42,11 +42,11 @@ class DemonstrationChecks(EnvSubject):
             )
 
     def test_each_episode_is_demonstrated_once(self) -> None:
-        got = sorted(tuple(demonstration.episode) for demonstration in self.demonstrations())
-        expected = sorted(map(tuple, self.episodes(DEMONSTRATED)))
-        assert got == expected, (
-            f"demonstrations of {got}, expected {expected}\n  hint: yield one demonstration per "
-            "episode asked for, with its own address"
+        require(
+            "the list of episodes demonstrated",
+            sorted(tuple(demonstration.episode) for demonstration in self.demonstrations()),
+            sorted(map(tuple, self.episodes(DEMONSTRATED))),
+            "yield one demonstration per episode asked for, with its own address",
         )
 
     def test_a_demonstration_replays(self) -> None:
@@ -83,16 +83,15 @@ class DemonstrationChecks(EnvSubject):
         self.skip_unless_deterministic()
         first, second = self.episodes(2)
         noisy = {"action_noise": 0.2, "max_steps": 6}
-        (first_noisy,) = self.demonstrate([first], **noisy)
+        (alone,) = self.demonstrate([first], **noisy)
         later = {d.episode: d for d in self.demonstrate([second, first], **noisy)}[first]
+        (reseeded,) = self.demonstrate([first], seed=1, **noisy)
         label = "of a demonstration with action_noise, made after another"
         hint = "key the noise by (seed, episode)"
-        require_fields(("states", "actions"), label, later, first_noisy, hint, atol=self.tolerance)
-        (reseeded,) = self.demonstrate([first], seed=1, **noisy)
-        assert not np.array_equal(reseeded.states, first_noisy.states), (
-            "demonstrations with action_noise under seeds 0 and 1 are equal, expected other noise"
-            f"\n  hint: {hint}"
-        )
+        self.require_close(f"states {label}", later.states, alone.states, hint)
+        self.require_close(f"actions {label}", later.actions, alone.actions, hint)
+        equal = np.array_equal(reseeded.states, alone.states)
+        require("whether seeds 0 and 1 of action_noise give equal states", equal, False, hint)
 
     def test_a_demonstration_has_its_own_time_limit(self) -> None:
         self.demonstrations()
@@ -104,11 +103,8 @@ class DemonstrationChecks(EnvSubject):
 
     def test_an_env_without_an_expert_says_so(self) -> None:
         skip_unless(not self.spec.has_expert, "spec.has_expert is true")
-        try:
-            self.demonstrate(self.episodes(1))
-        except UserError:
-            return
-        raise AssertionError(
-            "demonstrate gave demonstrations although spec.has_expert is false\n  hint: set "
-            "has_expert=True in the spec, or raise rlcore.contracts.errors.UserError"
+        require_refused(
+            "demonstrate of an env without an expert",
+            lambda: self.demonstrate(self.episodes(1)),
+            "set has_expert=True in the spec, or raise rlcore.contracts.errors.UserError",
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rlcore.validation.env import chunk_fault
-from rlcore_testing.conformance.base import require_equal, require_valid, skip_unless
+from rlcore_testing.conformance.base import require, require_equal, require_valid, skip_unless
 from rlcore_testing.conformance.env_subject import (
     ALL_ROWS,
     CHUNK,
@@ -93,11 +93,11 @@ class EndChecks(EnvSubject):
         episode, actions = self.solved()
         env = self.env(1, max_episode_steps=len(actions))
         result = self.play(env, [episode], actions[None]).result
-        ends = bool(result.terminated[0, -1]), bool(result.truncated[0, -1])
-        assert ends == (True, False), (
-            f"success at the last step of the time limit gave terminated={ends[0]}, "
-            f"truncated={ends[1]}, expected true and false\n  hint: a termination takes "
-            "precedence: truncated = limit reached and not terminated"
+        require(
+            "(terminated, truncated) at a success at the last step of the time limit",
+            (bool(result.terminated[0, -1]), bool(result.truncated[0, -1])),
+            (True, False),
+            "a termination takes precedence: truncated = limit reached and not terminated",
         )
 
     def test_ignored_terminations_leave_the_time_limit(self) -> None:

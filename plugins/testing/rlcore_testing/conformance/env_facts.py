@@ -10,7 +10,13 @@ import numpy as np
 from rlcore.config.tasks import spec_fault
 from rlcore.contracts.specs import Episode
 from rlcore.validation.env import observation_fault
-from rlcore_testing.conformance.base import require_equal, require_valid, skip_unless
+from rlcore_testing.conformance.base import (
+    require,
+    require_arrays,
+    require_equal,
+    require_valid,
+    skip_unless,
+)
 from rlcore_testing.conformance.env_subject import ALL_ROWS, ROWS, EnvSubject, arrays_of
 
 
@@ -28,10 +34,12 @@ class FactChecks(EnvSubject):
             f"spec.instructions has {count} sentences for {len(spec.tasks)} tasks, expected one "
             "for each\n  hint: give spec.instructions one entry per task, in order"
         )
-        stray = {task for tasks in spec.task_groups.values() for task in tasks} - {*spec.tasks}
-        assert not stray, (
-            f"spec.task_groups names {sorted(stray)}, which spec.tasks does not"
-            "\n  hint: restrict groups to the tasks of these settings"
+        grouped = {task for tasks in spec.task_groups.values() for task in tasks}
+        require(
+            "the list of tasks that only spec.task_groups names",
+            sorted(grouped - {*spec.tasks}),
+            [],
+            "restrict groups to the tasks of these settings",
         )
 
     def test_train_and_heldout_trials_are_disjoint(self) -> None:
@@ -51,12 +59,9 @@ class FactChecks(EnvSubject):
 
     def test_the_env_has_the_facts_its_spec_function_gave(self) -> None:
         self.require_planned("env.spec", self.spec, apart="render_settings processes")
-        limit = self.config().max_episode_steps
-        actual = self.spec.max_episode_steps
-        assert actual == limit, (
-            f"spec.max_episode_steps is {actual}, expected the setting's {limit}"
-            "\n  hint: read config.max_episode_steps"
-        )
+        limit = self.spec.max_episode_steps
+        hint = "read config.max_episode_steps"
+        require("spec.max_episode_steps", limit, self.config().max_episode_steps, hint)
 
     def test_a_task_that_is_chosen_is_the_one_played(self) -> None:
         """Core finds the env's number of each task in `env.*.tasks` by the task's name."""
@@ -107,6 +112,5 @@ class FactChecks(EnvSubject):
         self.play(env, self.episodes(ROWS, first=ROWS), self.actions(ROWS, key=1))
         hint = "hand out copies: rollouts keep observations while the env goes on"
         for call, arrays in returned.items():
-            for name, array in arrays.items():
-                label = f"{name}, handed out by {call}, after later calls"
-                require_equal(label, array, copies[call][name], hint)
+            label = f", handed out by {call}, after later calls"
+            require_arrays(label, arrays, copies[call], hint)

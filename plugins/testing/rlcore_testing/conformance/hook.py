@@ -25,7 +25,7 @@ from rlcore.contracts.episodes import EpisodeOutcome, Footage, LabelledFootage
 from rlcore.contracts.run import Run, Steering
 from rlcore.contracts.specs import Episode
 from rlcore.plugins.registry import load_plugins
-from rlcore_testing.conformance.base import Conformance, Finding, report
+from rlcore_testing.conformance.base import Conformance, require
 
 UPDATES = 6
 TASKS = ("reach-left", "reach-right")
@@ -87,10 +87,8 @@ class HookConformance(Conformance):
                     if not (isinstance(name, str) and isinstance(value, Real))
                     or isinstance(value, bool)
                 }
-                assert not odd, (
-                    f"a hook added {odd}, expected names and numbers"
-                    "\n  hint: metrics[name] = float(value)"
-                )
+                hint = "metrics[name] = float(value)"
+                require("what a hook added besides names and numbers", odd, {}, hint)
             self.call("rlcore_after_run", run=run, summary={"success_after": {"rate": 0.5}})
 
     def test_what_they_decide_does_not_depend_on_a_resume(self) -> None:
@@ -103,10 +101,8 @@ class HookConformance(Conformance):
             self._forget()
             resumed = self.run(folder, copy.deepcopy(first.steering))
             self.play(resumed, range(UPDATES // 2, UPDATES))
-        assert resumed.steering == whole.steering, (
-            f"after a resume they had set {resumed.steering}, without one {whole.steering}"
-            "\n  hint: remember with run.store(name, value) alone, nothing in the module"
-        )
+        hint = "remember with run.store(name, value) alone, nothing in the module"
+        require("what they had set after a resume", resumed.steering, whole.steering, hint)
 
     def _forget(self) -> None:
         """Reload the plugin's module, so that its state is lost as in a new process."""
@@ -128,10 +124,8 @@ class HookConformance(Conformance):
         """Every command imports it."""
         words = [sys.executable, "-c", f"import {self.module().__name__}"]
         printed = subprocess.run(words, capture_output=True, text=True).stdout
-        assert not printed, (
-            f"importing it prints {printed[:80]!r}, expected nothing\n  hint: every command would "
-            "show it: drop it, or print in a hook"
-        )
+        hint = "every command would show it: drop it, or print in a hook"
+        require("what importing it prints", printed[:80], "", hint)
 
     def test_doctor_rows_have_their_form(self) -> None:
         for row in [row for rows in self.call("rlcore_doctor", config=None) for row in rows]:
@@ -155,8 +149,3 @@ def films() -> list[LabelledFootage]:
     frames = [np.zeros((16, 16, 3), np.uint8)] * 3
     footage = Footage(Episode(0, 0), frames, [0, 1, 2], [0.0, 0.5, 1.0], [False, False, True])
     return [LabelledFootage(footage, TASKS[0], "reach the left side")]
-
-
-def check_hook(name: str, **settings: Any) -> list[Finding]:
-    """Return the contract violations of the hooks of plugin `name`. Hooks have no settings."""
-    return report(HookConformance, name, settings).findings

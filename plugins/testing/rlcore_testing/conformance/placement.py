@@ -13,7 +13,7 @@ from rlcore.contracts.errors import UserError
 from rlcore.contracts.specs import Kind
 from rlcore.placement import Inventory, Node, make_plan
 from rlcore.plugins.import_target import load_target
-from rlcore_testing.conformance.base import Conformance, Finding, report
+from rlcore_testing.conformance.base import Conformance, require
 
 GIB = 2**30
 MACHINES = {
@@ -50,24 +50,15 @@ class PlacementConformance(Conformance):
         compute = load_target(self.component().target)
         for name, inventory in self.machines.items():
             computed, again = (compute(inventory, self.cluster(inventory)) for _ in range(2))
-            assert computed == again, (
-                f"on {name} it gives {computed!r}, then {again!r}\n  hint: compute it from the "
-                "inventory alone"
-            )
+            hint = "compute it from the inventory alone"
+            require(f"the map of {name}, computed again,", again, computed, hint)
             try:
                 plan = make_plan(self.cluster(inventory, computed), inventory)
             except UserError as error:
                 raise AssertionError(
                     f"on {name} it gives {computed!r}: {error.message}\n  hint: "
-                    f"{error.hint or 'docs/cluster.md has label a placement may say'}"
+                    f"{error.hint or 'docs/cluster.md has what a placement may say'}"
                 ) from None
-            missing = {"env", "rollout", "actor"} - {*plan.placement.processes}
-            assert not missing, (
-                f"on {name} it gives no place to {', '.join(sorted(missing))}"
-                "\n  hint: name env, rollout and actor"
-            )
-
-
-def check_placement(name: str, **settings: Any) -> list[Finding]:
-    """Return the contract violations of placement `name` under `settings` of `cluster`."""
-    return report(PlacementConformance, name, settings).findings
+            missing = sorted({"env", "rollout", "actor"} - {*plan.placement.processes})
+            hint = "name env, rollout and actor"
+            require(f"the list of components without a place on {name}", missing, [], hint)

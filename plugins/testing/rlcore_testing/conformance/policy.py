@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any
 
-from rlcore.contracts.errors import UserError
-from rlcore_testing.conformance.base import Finding, report, require_equal
+from rlcore_testing.conformance.base import require, require_arrays, require_refused
 from rlcore_testing.conformance.fake_env import fake_demonstration
 from rlcore_testing.conformance.policy_acting import (
     ActingChecks,
@@ -33,12 +31,9 @@ class SpecChecks(PolicySubject):
 
     def test_the_spec_fits_the_env(self) -> None:
         spec = self.spec
-        width = self.env_spec.action_dim
         chunks = spec.num_action_chunks
-        assert spec.action_dim == width, (
-            f"spec.action_dim is {spec.action_dim}, expected the env's {width}"
-            "\n  hint: the network may be wider; what act gives is the env's action"
-        )
+        hint = "the network may be wider; what act gives is the env's action"
+        require("spec.action_dim", spec.action_dim, self.env_spec.action_dim, hint)
         assert 1 <= chunks <= spec.action_horizon, (
             f"spec has C = {chunks} and H = {spec.action_horizon}, expected 1 <= C <= H"
             "\n  hint: C actions of the H predicted are executed"
@@ -63,31 +58,22 @@ class SavingChecks(PolicySubject):
             folder = Path(parent) / "made" / "here"
             policy.save_pretrained(folder)
             pickles = sorted(file.name for file in folder.rglob("*") if file.suffix in PICKLES)
-            assert not pickles, (
-                f"save_pretrained wrote {', '.join(pickles)}, expected no pickles"
-                "\n  hint: safetensors for tensors, JSON for the rest"
-            )
+            hint = "safetensors for tensors, JSON for the rest"
+            require("the list of pickles that save_pretrained wrote", pickles, [], hint)
             loaded = self.make(self.config(model_path=str(folder)))
         inputs, again = (p.prepare(self.observation()) for p in (policy, loaded))
         hint = "save weights, buffers, transforms and statistics: all that a load needs"
-        for name, array in inputs.items():
-            require_equal(f"input {name!r} of the loaded policy", again[name], array, hint)
+        require_arrays("of the inputs of the loaded policy", again, inputs, hint)
         expected = policy.act(inputs, keys())
         require_decisions("the loaded policy", loaded.act(again, keys()), expected, hint)
 
     def test_a_missing_checkpoint_is_the_user_s_error(self) -> None:
+        hint = "look for the files of config.model_path before you open them, and name the folder"
         with tempfile.TemporaryDirectory() as parent:
             folder = str(Path(parent) / "nowhere")
-            raised: Exception | None = None
-            try:
-                self.make(self.config(model_path=folder))
-            except Exception as error:  # of which a UserError is the right one
-                raised = error
-        assert isinstance(raised, UserError) and folder in str(raised), (
-            f"a missing model_path gave {raised!r}, expected a rlcore.contracts.errors."
-            "CheckpointError that names it\n  hint: look for the files of config.model_path before "
-            "you open them, and name the folder and what is missing there"
-        )
+            config = self.config(model_path=folder)
+            text = require_refused("a missing model_path", lambda: self.make(config), hint)
+        require("whether the error names the missing folder", folder in text, True, hint)
 
 
 class PolicyConformance(
@@ -105,8 +91,3 @@ class PolicyConformance(
     Set `name`, and `settings` and `env_spec` if the defaults are not suitable. Attributes and
     methods of :class:`PolicySubject` may be overridden.
     """
-
-
-def check_policy(name: str, **settings: Any) -> list[Finding]:
-    """Return the contract violations of model `name` under `settings`."""
-    return report(PolicyConformance, name, settings).findings

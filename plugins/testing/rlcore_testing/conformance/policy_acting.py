@@ -7,20 +7,29 @@ import copy
 import numpy as np
 import torch
 
-from rlcore.contracts.protocols import Observation, PolicyOutput, take_rows
+from rlcore.contracts.protocols import Observation, take_rows
 from rlcore.rollout.batch_invariance import check_kernels
 from rlcore.validation.policy import check_evaluation, check_inputs, check_output
-from rlcore_testing.conformance.base import require_equal, skip_unless
+from rlcore_testing.conformance.base import (
+    require,
+    require_arrays,
+    require_equal,
+    skip_unless,
+)
 from rlcore_testing.conformance.policy_subject import (
+    KEYED,
     ROWS,
     SOME,
     PolicySubject,
     as_tensors,
+    decisions,
     keys,
     require_decisions,
     require_fp32,
     rows_of,
+    scores,
 )
+from rlcore_testing.conformance.threads import drawing_nothing
 
 LATER = 100_000  # updates after which any annealing is over
 
@@ -33,16 +42,13 @@ class PreparingChecks(PolicySubject):
         given = copy.deepcopy(observation)
         whole = check_inputs(self.spec, ROWS, self.policy.prepare(given))
         hint = "copy an observation before you change it"
-        for name, frames in observation["cameras"].items():
-            label = f"camera {name!r} of the observation after prepare"
-            require_equal(label, given["cameras"][name], frames, hint)
-        label = "states of the observation after prepare"
-        require_equal(label, given["states"], observation["states"], hint)
+        label = "of the observation after prepare"
+        require_arrays(label, given["cameras"], observation["cameras"], hint)
+        require_equal(f"states {label}", given["states"], observation["states"], hint)
         alone = self.policy.prepare(take_rows(observation, SOME))
         hint = "a row's inputs must depend on that row alone: pad to a fixed length"
-        for name, array in alone.items():
-            label = f"input {name!r} of rows {SOME.tolist()} prepared alone"
-            require_equal(label, array, whole[name][SOME], hint)
+        label = f"of the inputs of rows {SOME.tolist()} prepared alone"
+        require_arrays(label, alone, rows_of(whole, SOME), hint)
 
 
 class ActingChecks(PolicySubject):
@@ -58,10 +64,8 @@ class ActingChecks(PolicySubject):
         require_fp32("act", output)
         tensors = {"logprobs": output.logprobs, "values": output.values, **output.replay}
         tied = sorted(name for name, tensor in tensors.items() if tensor.requires_grad)
-        assert not tied, (
-            f"act gave {', '.join(tied)} with gradients, expected none"
-            "\n  hint: decorate act with torch.no_grad()"
-        )
+        hint = "decorate act with torch.no_grad()"
+        require("the list of tensors of act with gradients", tied, [], hint)
 
     def test_a_replay_is_small(self) -> None:
         replay = self.acted().replay
@@ -70,28 +74,21 @@ class ActingChecks(PolicySubject):
             "\n  hint: store what was sampled, e.g. the actions"
         )
         pixels = sorted(name for name, tensor in replay.items() if tensor.dtype == torch.uint8)
-        assert not pixels, (
-            f"replay has {', '.join(pixels)} of dtype uint8, expected no pixels"
-            "\n  hint: images belong to the inputs, which are stored once"
-        )
+        hint = "images belong to the inputs, which are stored once"
+        require("the list of pixels (uint8) in replay", pixels, [], hint)
 
     def test_acting_leaves_its_inputs_alone(self) -> None:
         inputs = self.inputs
-        before = self.inputs
         self.policy.act(inputs, keys())
-        for name, array in inputs.items():
-            hint = "the trajectory stores them: copy before you change"
-            require_equal(f"input {name!r} after act", array, before[name], hint)
+        hint = "the trajectory stores them: copy before you change"
+        require_arrays("of the inputs after act", inputs, self.inputs, hint)
 
     def test_equal_keys_give_equal_decisions(self) -> None:
         """The state of torch's global generator has no influence and is not changed."""
+        hint = 'draw with keys.normal("stream", shape) and torch.from_numpy'
         torch.manual_seed(1)
-        state = torch.get_rng_state()
-        first = self.acted()
-        assert torch.equal(torch.get_rng_state(), state), (
-            "act draws from torch's global generator, expected all randomness from the keys"
-            '\n  hint: draw with keys.normal("stream", shape) and torch.from_numpy'
-        )
+        with drawing_nothing("act", hint):
+            first = self.acted()
         torch.manual_seed(2)
         require_decisions("decisions under equal keys", self.acted(), first)
 
@@ -127,9 +124,10 @@ class ActingChecks(PolicySubject):
         )
 
     def test_a_row_does_not_depend_on_its_batch(self) -> None:
-        label = f"decisions of rows {SOME.tolist()} alone, against all {ROWS} together"
-        expected = _rows(self.acted(), SOME)
-        require_decisions(label, self.acted_alone(SOME), expected, atol=self.tolerance)
+        label = f"of decisions of rows {SOME.tolist()} alone, against all {ROWS} together"
+        alone = decisions(self.acted_alone(SOME))
+        expected = rows_of(decisions(self.acted()), SOME)
+        require_arrays(label, alone, expected, KEYED, atol=self.tolerance)
 
     def test_a_row_does_not_depend_on_its_place_in_a_fixed_batch(self) -> None:
         """Nor on the other rows of the batch.
@@ -141,13 +139,15 @@ class ActingChecks(PolicySubject):
         second = np.array([5, 0, 4, 2])
         common, before, after = np.intersect1d(first, second, return_indices=True)
         rows_matter, _ = check_kernels(len(first))
-        require_decisions(
-            f"decisions of rows {common.tolist()} in a batch of {len(first)}, beside other rows "
-            "and at other places",
-            _rows(self.acted_alone(second), after),
-            _rows(self.acted_alone(first), before),
-            atol=self.tolerance if rows_matter else 0.0,
+        got, expected = (
+            rows_of(decisions(self.acted_alone(batch)), places)
+            for batch, places in ((second, after), (first, before))
         )
+        label = (
+            f"of decisions of rows {common.tolist()} in a batch of {len(first)}, beside other rows "
+            "and at other places"
+        )
+        require_arrays(label, got, expected, KEYED, atol=self.tolerance if rows_matter else 0.0)
 
     def test_without_exploration_nothing_is_drawn(self) -> None:
         first = self.acted(deterministic=True)
@@ -207,13 +207,10 @@ class EvaluatingChecks(PolicySubject):
 
     def _require_agreement(self, when: str, policy: object) -> None:
         output = self.acted(policy)
-        evaluation = self.evaluated(output, policy)
+        evaluated = scores(self.evaluated(output, policy))
         hint = "call one function from both; dropout off, the same noise level, fp32"
-        for name in ("logprobs", "values"):
-            label = f"{name} of evaluate against act, {when}"
-            got = getattr(evaluation, name).detach()
-            expected = getattr(output, name)
-            require_equal(label, got, expected, hint, atol=self.tolerance)
+        label = f"of evaluate against act, {when}"
+        require_arrays(label, evaluated, scores(output), hint, atol=self.tolerance)
 
     def test_evaluating_rows_apart_gives_the_same(self) -> None:
         output = self.acted()
@@ -236,10 +233,10 @@ class EvaluatingChecks(PolicySubject):
         output = self.acted(policy)
         skip_unless(bool(output.logprobs.any()), "it does not explore under these settings")
         self.shaken(policy)
-        evaluation = self.evaluated(output, policy)
-        for name in ("logprobs", "values")[: 1 + bool(self.spec.value_dim)]:
-            change = (getattr(evaluation, name).detach() - getattr(output, name)).abs().max()
-            assert change > self.tolerance, (
+        evaluated = scores(self.evaluated(output, policy))
+        for name, tensor in scores(output).items():
+            changes = not tensor.numel() or (evaluated[name] - tensor).abs().max() > self.tolerance
+            assert changes, (
                 f"{name} of evaluate are those of act though the weights have changed\n  hint: "
                 "recompute them under the current weights; replay holds samples, no results"
             )
@@ -247,12 +244,3 @@ class EvaluatingChecks(PolicySubject):
 
 def _noise(shape: tuple[int, ...], seed: int) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-
-
-def _rows(output: PolicyOutput, rows: np.ndarray) -> PolicyOutput:
-    return PolicyOutput(
-        output.actions[rows],
-        output.logprobs[rows],
-        output.values[rows],
-        rows_of(output.replay, rows),
-    )

@@ -13,14 +13,13 @@ from rlcore.contracts.protocols import Evaluation, Inputs, Observation, Policy, 
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import EnvSpec, PolicySpec
 from rlcore.plugins.import_target import load_target
-from rlcore_testing.conformance.base import require_fields
+from rlcore_testing.conformance.base import require_arrays
 from rlcore_testing.conformance.fake_env import fake_env, fake_observation
 from rlcore_testing.conformance.threads import OneThread
 
 ROWS = 6
 SEED = 0
 SOME = np.array([4, 1, 2])  # rows that are passed without the others
-DECIDED = ("actions", "logprobs", "values")
 
 
 class PolicySubject(OneThread):
@@ -118,11 +117,21 @@ class PolicySubject(OneThread):
 KEYED = "a row's decision must follow from its inputs and its key alone"
 
 
+def decisions(output: PolicyOutput) -> dict[str, Any]:
+    """Return actions, log-probs and values by name."""
+    return {"actions": output.actions, **scores(output)}
+
+
+def scores(output: PolicyOutput | Evaluation) -> dict[str, Tensor]:
+    """Return log-probs and values by name, without gradients."""
+    return {"logprobs": output.logprobs.detach(), "values": output.values.detach()}
+
+
 def require_decisions(
-    label: str, got: Any, expected: Any, hint: str = KEYED, *, atol: float = 0.0
+    label: str, got: PolicyOutput, expected: PolicyOutput, hint: str = KEYED
 ) -> None:
-    """Require equal actions, log-probs and values."""
-    require_fields(DECIDED, f"of {label}", got, expected, hint, atol=atol)
+    """Require bitwise equal actions, log-probs and values."""
+    require_arrays(f"of {label}", decisions(got), decisions(expected), hint)
 
 
 def keys(rows: Sequence[int] = range(ROWS), *, key: int = 0) -> RowKeys:
@@ -139,10 +148,9 @@ def as_tensors(inputs: Inputs) -> dict[str, Tensor]:
     return {name: torch.from_numpy(np.array(array)) for name, array in inputs.items()}
 
 
-def require_fp32(call: str, answer: PolicyOutput | Evaluation) -> None:
+def require_fp32(call: str, output: PolicyOutput | Evaluation) -> None:
     """Require that log-probs and values are float32 and finite."""
-    for name in ("logprobs", "values"):
-        tensor = getattr(answer, name)
+    for name, tensor in scores(output).items():
         assert tensor.dtype == torch.float32 and tensor.isfinite().all(), (
             f"{name} of {call} is {tensor.dtype}, finite: {bool(tensor.isfinite().all())}, "
             "expected torch.float32 and finite numbers\n  hint: log-probs and values are fp32; "

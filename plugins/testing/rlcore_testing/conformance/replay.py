@@ -23,7 +23,8 @@ from rlcore.learner.acting import with_acting_networks, without_acting_networks
 from rlcore.learner.update import Learner
 from rlcore.validation.policy import check_output
 from rlcore_testing.conformance.algorithm_subject import BEST, UPDATES, AlgorithmSubject
-from rlcore_testing.conformance.base import Finding, report, require_equal, skip_unless
+from rlcore_testing.conformance.base import require_arrays, require_equal, skip_unless
+from rlcore_testing.conformance.threads import drawing_nothing
 from rlcore_testing.conformance.trajectories import Bandit, bandit_inputs, bandit_rollout
 
 DEMONSTRATIONS = 8
@@ -100,16 +101,12 @@ class ReplayConformance(AlgorithmSubject):
         first = np.array([0, 1, 2, 3])
         second = np.array([5, 0, 4, 2])
         policy = self.trained()
-        state = torch.get_rng_state()
         _, before, after = np.intersect1d(first, second, return_indices=True)
         hint = "draw from the keys alone, and judge each row by itself"
-        got = decided(policy, second)[after]
-        expected = decided(policy, first)[before]
+        with drawing_nothing("act", hint):
+            got = decided(policy, second)[after]
+            expected = decided(policy, first)[before]
         require_equal("actions of rows beside others, elsewhere", got, expected, hint)
-        assert torch.equal(state, torch.get_rng_state()), (
-            "acting draws from torch's global generator, expected all randomness from the keys"
-            f"\n  hint: {hint}"
-        )
 
     def test_actions_stay_in_range(self) -> None:
         self.skip_unless_it_acts()
@@ -182,17 +179,11 @@ def decided(policy: Any, rows: np.ndarray, *, deterministic: bool = True) -> np.
     return check_output(policy.spec, len(rows), output).actions[:, 0, 0]
 
 
-def _require_same(how: str, expected: tuple[Learner, Any], got: tuple[Learner, Any]) -> None:
+def _require_same(label: str, expected: tuple[Learner, Any], got: tuple[Learner, Any]) -> None:
     """Require bitwise equal learners and policies."""
     states = [
         {f"{name} of the policy": tensor for name, tensor in policy.state_dict().items()}
         | {f"{n} of the learner": t for n, t in learner.state_dict()["tensors"].items()}
-        for learner, policy in (expected, got)
+        for learner, policy in (got, expected)
     ]
-    for name, tensor in states[0].items():
-        require_equal(f"{name} {how}", states[1][name], tensor, KEYED)
-
-
-def check_replay(name: str, **settings: Any) -> list[Finding]:
-    """Return the contract violations of algorithm `name`, which has a replay, under `settings`."""
-    return report(ReplayConformance, name, settings).findings
+    require_arrays(label, *states, KEYED)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rlcore.config.schema import LoggerConfig
 from rlcore.contracts.specs import Kind
 from rlcore.plugins.import_target import load_target
-from rlcore_testing.conformance.base import Conformance, Finding, report
+from rlcore_testing.conformance.base import Conformance, require
 
 METRICS = {"env/success_once": 0.5, "train/actor/lr": 1e-5, "time/update": 3}
 
@@ -56,20 +56,15 @@ class TrackerConformance(Conformance):
             before = _sizes(folder)
             self.log(folder, range(2, 4))
             after = _sizes(folder)
-        lost = sorted(name for name, size in before.items() if after.get(name, 0) < size)
-        assert not lost, (
-            f"a resume made {', '.join(lost)} shorter, expected what is there to stay"
-            "\n  hint: open files to append"
-        )
+        shorter = sorted(name for name, size in before.items() if after.get(name, 0) < size)
+        require("the list of files that a resume made shorter", shorter, [], "open files to append")
 
     def test_what_it_is_given_stays_as_it_is(self) -> None:
         metrics = dict(METRICS)
         with tempfile.TemporaryDirectory() as folder:
             self.log(folder, [0], metrics)
-        assert metrics == METRICS, (
-            f"log changed the metrics to {metrics}, expected {METRICS}\n  hint: copy what you "
-            "change: other trackers get the same mapping"
-        )
+        hint = "copy what you change: other trackers get the same mapping"
+        require("the mapping given to log, after the call,", metrics, METRICS, hint)
 
     def test_it_takes_numbers_that_are_not_finite(self) -> None:
         """A metric that has no value is NaN."""
@@ -80,8 +75,3 @@ class TrackerConformance(Conformance):
 def _sizes(folder: str) -> Mapping[str, int]:
     files = (file for file in Path(folder).rglob("*") if file.is_file())
     return {str(file.relative_to(folder)): file.stat().st_size for file in files}
-
-
-def check_tracker(name: str, **settings: Any) -> list[Finding]:
-    """Return the contract violations of tracker `name` under `settings` of `runner.logger`."""
-    return report(TrackerConformance, name, settings).findings

@@ -203,27 +203,20 @@ def bandit_rollout(
             action = torch.from_numpy(output.actions)
             replay = output.replay
         logprobs = policy.evaluate({}, {"action": action}).logprobs
-    flags = torch.zeros(1, columns, 1, dtype=torch.bool)
-    zero = torch.zeros(1, columns, dtype=torch.int64)
-    number = torch.arange(columns)[None]
     value = policy.value.detach().expand(1, columns, -1).clone()
-    return Trajectory(
+    trajectory = random_trajectory(
+        chunks=1, columns=columns, actions=1, entries=1, group_size=group_size
+    )
+    return replace(
+        trajectory,
         rewards=(-0.5 * (action - 1).square()).exp().view(1, columns, 1),
-        valid=~flags,
-        terminated=~flags,
-        truncated=flags,
+        terminated=trajectory.valid,  # after one step
+        truncated=~trajectory.valid,
         actions=action.view(1, columns, 1, 1),
         logprobs=logprobs.view(1, columns, 1, 1),
         values=value,
         bootstrap_values=torch.zeros_like(value),
-        task=zero,
-        trial=number // group_size if group_size else number,
-        replica=number % group_size if group_size else zero,
-        group=number // group_size if group_size else zero - 1,
-        episode=zero,
-        policy_version=zero,
         success=((action - 1).abs() < 1).view(1, columns),
-        sample_index=number,
         inputs={"features": torch.ones(columns, 1)},
         replay=replay,
     )

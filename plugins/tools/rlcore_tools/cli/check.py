@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import entry_points
 from time import monotonic
@@ -19,7 +19,7 @@ import yaml  # type: ignore[import-untyped]
 from rlcore.checks.plugin_files import configuration_folder
 from rlcore.cli.parser import Parser
 from rlcore.contracts.errors import ConfigError, choices_message
-from rlcore.contracts.specs import KINDS, ComponentSpec
+from rlcore.contracts.specs import KINDS
 from rlcore.plugins.registry import Component, Registry, load_plugins
 from rlcore.utils.console import Canvas
 from rlcore_tools.check.check_log import note
@@ -31,18 +31,6 @@ from rlcore_tools.check.targets import (
     configuration_findings,
 )
 
-# names of test suites in rlcore_testing.conformance, by kind of component
-SUITES = {
-    "env": "EnvConformance",
-    "model": "PolicyConformance",
-    "algorithm": "AlgorithmConformance",
-    "placement": "PlacementConformance",
-    "tracker": "TrackerConformance",
-    "command": "CommandConformance",
-    "backend": "BackendConformance",
-}
-REPLAY_SUITE = "ReplayConformance"  # algorithms with a replay, in place of SUITES["algorithm"]
-HOOK_SUITE = "HookConformance"  # hooks of a plugin
 PROTOCOLS = "rlcore.contracts.protocols"
 SILENCE = 10.0  # seconds between two progress lines where standard error is not a terminal
 
@@ -85,10 +73,10 @@ def main(arguments: Sequence[str]) -> int:
     for name, folder in folders:
         findings += [("plugin", finding) for finding in configuration_findings(name, folder)]
 
-    def run_suite(suite: str, kind: str, name: str, contract: str) -> list[Finding]:
-        report = _run_suite(suite, name, {} if suite == HOOK_SUITE else settings, skip)
+    def run_checks(kind: str, name: str, label: str, contract: str) -> list[Finding]:
+        report = _conformance().report(kind, name, {} if kind == "hook" else settings, skip)
         for check in report.left_out:
-            left_out.append((f"{kind} {name}", f"{check.check}: {check.reason}"))
+            left_out.append((label, f"{check.check}: {check.reason}"))
         return list(_findings(report.findings, contract))
 
     with _progress():
@@ -96,9 +84,8 @@ def main(arguments: Sequence[str]) -> int:
             spec = component.spec
             label = f"{spec.kind} {spec.name}"
             faults = list(component_findings(spec)) or list(settings_findings(registry, component))
-            suite = _suite_of(spec) if runs_suites and not faults else None
-            if suite is not None:
-                faults = run_suite(suite, spec.kind, spec.name, PROTOCOLS)
+            if runs_suites and not faults and _conformance().suite_of(spec.kind, spec.name):
+                faults = run_checks(spec.kind, spec.name, label, PROTOCOLS)
                 note(component)
             findings += [(label, finding) for finding in faults]
         for _, folder in folders if names and not findings else ():
@@ -106,8 +93,9 @@ def main(arguments: Sequence[str]) -> int:
             path = configuration_folder(folder)
             findings += [("plugin", finding) for finding in preset_findings(path)]
         for name in plugins if runs_suites else ():
-            faults = run_suite(HOOK_SUITE, "plugin", name, HOOKSPECS)
-            findings += [(f"plugin {name}", finding) for finding in faults]
+            label = f"plugin {name}"
+            faults = run_checks("hook", name, label, HOOKSPECS)
+            findings += [(label, finding) for finding in faults]
     causes = _by_cause(findings)
     for labels, finding in causes:
         print(_format_finding(labels, finding))
@@ -175,16 +163,16 @@ def _checks_to_skip(
             "--skip skips conformance checks, but this call runs none",
             hint="rlcore check KIND NAME --skip CHECK, without --quick",
         )
-    suites = {_suite_of(component.spec) for component in chosen}
-    suites |= {HOOK_SUITE} if plugins else set()
-    testing = _testing_package()
-    checks: set[str] = set()
-    for suite in suites:
-        if suite is not None:
-            checks |= set(getattr(testing, suite).checks())
+    conformance = _conformance()
+    from rlcore_testing.conformance.base import sentence
+
+    subjects = [(component.spec.kind, component.spec.name) for component in chosen]
+    subjects += [("hook", plugin) for plugin in plugins]
+    suites = [conformance.suite_of(kind, name) for kind, name in subjects]
+    checks = {check for suite in suites if suite is not None for check in suite.checks()}
     skip = set()
     for word in words:
-        check = _conformance_base().sentence(word)
+        check = sentence(word)
         if check not in checks:
             raise ConfigError(f"there is no check {word!r}{choices_message(check, checks)}")
         skip.add(check)
@@ -303,39 +291,6 @@ def _config_folders(registry: Registry, plugin: str) -> list[str]:
     return [] if hook is None else [str(folder) for folder in hook()]
 
 
-def _suite_of(spec: ComponentSpec) -> str | None:
-    """Return the name of a component's suite in rlcore_testing; None if its kind has none."""
-    if spec.kind == "algorithm" and _has_replay(spec):
-        return REPLAY_SUITE
-    return SUITES.get(spec.kind)
-
-
-def _run_suite(suite: str, name: str, settings: Mapping[str, Any], skip: Collection[str]) -> Any:
-    """Run the conformance checks of a suite.
-
-    Args:
-        suite: name of the suite in rlcore_testing.
-        name: name of the component or plugin.
-        settings: settings of the component.
-        skip: names of checks to leave out.
-
-    Returns:
-        a :class:`rlcore_testing.conformance.base.Report`.
-    """
-    return _conformance_base().report(getattr(_testing_package(), suite), name, settings, skip)
-
-
-def _has_replay(spec: ComponentSpec) -> bool:
-    from rlcore.plugins.import_target import load_target
-
-    if spec.config is None or spec.spec is None:
-        return False
-    try:
-        return load_target(spec.spec)(load_target(spec.config)()).replay is not None
-    except Exception:  # a plugin may raise anything; the conformance checks will report it
-        return False
-
-
 def _findings(failures: Sequence[Any], contract: str) -> Iterator[Finding]:
     """Yield one finding for each cause of failed conformance checks.
 
@@ -358,19 +313,17 @@ def _findings(failures: Sequence[Any], contract: str) -> Iterator[Finding]:
         )
 
 
-def _testing_package() -> Any:
+def _conformance() -> Any:
+    """Return the module that runs conformance checks, :mod:`rlcore_testing.conformance.suites`.
+
+    Raises:
+        ConfigError: rlcore-testing is not installed.
+    """
     try:
-        import rlcore_testing
+        from rlcore_testing.conformance import suites
     except ImportError as error:
         raise ConfigError(
             "the conformance checks need rlcore-testing, not installed",
             hint='pip install "rlcore[testing]"; or --quick, without them',
         ) from error
-    return rlcore_testing
-
-
-def _conformance_base() -> Any:
-    _testing_package()
-    from rlcore_testing.conformance import base
-
-    return base
+    return suites
