@@ -1,4 +1,4 @@
-"""What a user writes, and the configuration or the sentence that comes of it."""
+"""Compose a configuration from words and files, and refuse what can't be composed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,6 @@ from rlcore.contracts.errors import ConfigError, MissingPackageError, PluginErro
 from rlcore.plugins import extras
 
 TOY = ["env=toy", "model=toy", "algorithm=plain"]
-
-
-def refused(made, *overrides: str, **more) -> str:
-    with pytest.raises(ConfigError) as caught:
-        made(*overrides, **more)
-    return str(caught.value)
 
 
 # -- what comes out -------------------------------------------------------------------------
@@ -102,7 +96,7 @@ def test_a_home_is_taken_as_a_shell_leaves_it(made, monkeypatch):
 
 def test_the_configuration_is_frozen_and_can_be_copied_with_changes(made):
     config = made()
-    with pytest.raises(AttributeError, match="frozen"):
+    with pytest.raises(AttributeError):
         config.env.train.total_num_envs = 3
     other = dataclasses.replace(config.env.train, total_num_envs=3)
     assert (other.total_num_envs, config.env.train.total_num_envs) == (3, 8)
@@ -124,10 +118,10 @@ def test_written_and_read_back(made, refused, registry, tmp_path):
         load(tmp_path / "nothing.yaml", registry=registry)
 
 
-def test_components_that_are_not_required_may_be_missing(registry):
+def test_components_that_are_not_required_may_be_missing(registry, refused):
     config = compose(["env=toy"], require=("env",), registry=registry)
     assert config.actor.model.model_type == ""
-    with pytest.raises(ConfigError, match=r"no model is chosen: model=NAME.* toy"):
+    with refused(ConfigError, "model=NAME", "toy"):
         compose(["env=toy"], registry=registry)
 
 
@@ -135,18 +129,17 @@ def test_components_that_are_not_required_may_be_missing(registry):
 
 
 @pytest.mark.parametrize(
-    ("overrides", "placement"),
+    ("override", "placement"),
     [
-        ([], {"env,rollout,actor": "all"}),
-        (["cluster.component_placement={env: 0-1, rollout: 2, actor: 2}"],
-         {"env": "0-1", "rollout": 2, "actor": 2}),
+        ("runner.seed=0", {"env,rollout,actor": "all"}),
+        ("cluster.component_placement={env: 0, rollout: 2}", {"env": 0, "rollout": 2}),
         # a single name leaves the key that joined it with others
-        (["cluster.component_placement.env=0-1"], {"rollout": "all", "actor": "all", "env": "0-1"}),
-        (["cluster.component_placement=mine"], "mine"),
+        ("cluster.component_placement.env=0-1", {"rollout": "all", "actor": "all", "env": "0-1"}),
+        ("cluster.component_placement=mine", "mine"),
     ],
-)  # fmt: skip
-def test_placements_replace(made, overrides, placement):
-    assert made(*overrides).cluster.component_placement == placement
+)
+def test_placements_replace(made, override, placement):
+    assert made(override).cluster.component_placement == placement
 
 
 def test_a_placement_in_a_file_replaces_the_default(made):
@@ -160,38 +153,36 @@ def test_a_placement_in_a_file_replaces_the_default(made):
 
 @pytest.mark.quick(12)
 @pytest.mark.parametrize(
-    ("override", "sentence"),
+    ("override", "named"),
     [
-        ("runner.sead=1", "unknown key 'runner.sead'. Did you mean 'runner.seed'?"),
-        ("+runner.sead=1", "unknown key 'runner.sead'. Did you mean 'runner.seed'?"),
-        ("++runner.sead=1", "unknown key 'runner.sead'."),
+        ("runner.sead=1", "'runner.seed'"),
+        ("+runner.sead=1", "'runner.seed'"),
+        ("++runner.sead=1", "'runner.seed'"),
         ("env.total_num_envs=4", "'env.train.total_num_envs' or 'env.eval.total_num_envs'"),
-        ("env.train.fail_att=4", "Did you mean 'env.train.fail_at'?"),
-        ("algorithm.dial.levle=1", "Did you mean 'algorithm.dial.level'?"),
-        ("seed=1", "Did you mean 'runner.seed'?"),
+        ("env.train.fail_att=4", "'env.train.fail_at'"),
+        ("algorithm.dial.levle=1", "'algorithm.dial.level'"),
+        ("seed=1", "'runner.seed'"),
         ("runner.seed.x=1", "runner.seed.x"),
-        ("runner.seed=many", "runner.seed must be int, got 'many'"),
-        ("runner.seed=1.5", "runner.seed must be int, got 1.5"),
-        ("runner.only_eval=perhaps", "runner.only_eval must be bool, got 'perhaps'"),
-        ("env.train.tasks=5", "env.train.tasks must be list[str] | None, got 5"),
-        ("algorithm.gamma=1" + "0" * 400, "algorithm.gamma must be float, got 1000"),
-        ("algorithm.gamma=null", "algorithm.gamma must be float, got None"),
-        ("algorithm.dial.level=loud", "algorithm.dial.level must be float, got 'loud'"),
-        ("rollout.sync=brodcast", "auto, broadcast, object_store, got 'brodcast'. Did you mean"),
-        ("algorithm.style=loud", "algorithm.style must be one of calm, bold, got 'loud'"),
-        ("env.train=toy", "env.train is a section"),
-        ("actor.optim=adam", "actor.optim is a section (lr, value_lr"),
-        ("~runner.seed", "a key can't be deleted"),
-        ("runner.seed=1,2", "lists several values"),
-        ("runner.seed", "can't read the override"),
-        ("runner.logger.log_path=${runner.nothing}", "runner.nothing"),
-        ("experiment=none", "there is no experiment 'none'"),
+        ("runner.seed=many", "'many'"),
+        ("runner.seed=1.5", "1.5"),
+        ("runner.only_eval=perhaps", "'perhaps'"),
+        ("env.train.tasks=5", "5"),
+        ("algorithm.gamma=1" + "0" * 400, "float"),
+        ("algorithm.gamma=null", "None"),
+        ("rollout.sync=brodcast", "auto, broadcast, object_store"),
+        ("algorithm.style=loud", "calm, bold"),  # a choice of a plugin
+        ("env.train=toy", "section"),
+        ("actor.optim=adam", "lr, value_lr"),
+        ("~runner.seed", "deleted"),
+        ("runner.seed=1,2", "values"),
     ],
+    ids=lambda text: text[:40],
 )
-def test_bad_overrides_get_one_sentence(made, override, sentence):
-    said = refused(made, override)
-    assert sentence in said
-    assert "+" not in said  # the advice to prefix it is never repeated
+def test_a_bad_override_is_refused_by_key_and_choices(made, refused, override, named):
+    key = override.lstrip("+~").partition("=")[0]
+    with refused(ConfigError, key, named) as error:
+        made(override)
+    assert "+" not in str(error.value)  # Hydra's advice to prefix the key is not repeated
 
 
 @pytest.mark.parametrize(
@@ -203,26 +194,25 @@ def test_bad_overrides_get_one_sentence(made, override, sentence):
         ("env: {train: 5}", ("env.train", "section")),
         ("algorithm: {style: loud}", ("algorithm.style", "calm, bold")),
         ("actor: {model: {hiden: 1}}", ("'actor.model.hidden'",)),
-        ("runner: [1", ("e.yaml",)),
     ],
 )
-def test_bad_files_are_refused_by_key_and_choices(made, yaml, names):
-    files = {"experiment/e.yaml": f"# @package _global_\n{yaml}\n"}
-    error = refused(made, "experiment=e", files=files)
-    assert not [name for name in names if name not in error], error
+def test_a_bad_file_is_refused_by_key_and_choices(made, refused, yaml, names):
+    with refused(ConfigError, *names):
+        made("experiment=e", files={"experiment/e.yaml": f"# @package _global_\n{yaml}\n"})
 
 
-def test_a_file_that_asks_for_a_missing_option(made):
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["experiment=e"], ("env 'tooy'", "'toy'")),
+        (["env=toy", "model=toi"], ("model 'toi'", "toy")),
+        ([*TOY, "env/eval=tooy"], ("env 'tooy'",)),
+    ],
+)
+def test_an_unknown_option_lists_the_choices(made, refused, words, names):
     text = "# @package _global_\ndefaults:\n  - override /env: tooy\n"
-    with pytest.raises(PluginError, match=r"env 'tooy'.*'toy'"):
-        made("experiment=e", files={"experiment/e.yaml": text}, base=TOY[1:])
-
-
-def test_an_unknown_option_lists_the_choices(made):
-    with pytest.raises(PluginError, match=r"model 'toi'.* toy"):
-        made(base=["env=toy", "model=toi"])
-    with pytest.raises(PluginError, match="env 'tooy'"):
-        made("env/eval=tooy")
+    with refused(PluginError, *names):
+        made(files={"experiment/e.yaml": text}, base=words)
 
 
 @pytest.fixture
@@ -244,21 +234,18 @@ defaults:
 """
 
 
-def test_a_recipe_of_absent_extras_names_all_of_them(made, metadata):
+def test_a_recipe_of_absent_extras_names_all_of_them(made, refused, metadata):
     files = {"experiment/e.yaml": RECIPE, "experiment/f.yaml": RECIPE.replace("owl", "toy")}
-    for more in ([], ["env=toy"]):  # what a recipe says of its env is not known without it
-        with pytest.raises(MissingPackageError) as caught:
-            made(base=["experiment=e", *more], files=files)
-        error = str(caught.value)
-        names = ("experiment 'e'", "env 'hut_5'", "model 'owl'", 'pip install "rlcore[hut,owl]"')
-        assert not [name for name in names if name not in error], error
-    with pytest.raises(PluginError, match=r"'f'.* env 'hut_5'.*rlcore\[hut\]"):
+    for words in ([], ["env=toy"]):  # what a recipe says of its env is not known without it
+        with refused(MissingPackageError, "'e'", "env 'hut_5'", "model 'owl'", "rlcore[hut,owl]"):
+            made(base=["experiment=e", *words], files=files)
+    with refused(MissingPackageError, "'f'", "env 'hut_5'", "rlcore[hut]"):
         made(base=["experiment=f"])
 
 
-def test_a_recipe_that_names_an_unknown_component(made, metadata):
+def test_a_recipe_that_names_an_unknown_component(made, refused, metadata):
     files = {"experiment/e.yaml": RECIPE.replace("owl", "owls")}
-    with pytest.raises(PluginError, match=r"experiment 'e': .*env"):
+    with refused(PluginError, "experiment 'e'", "env"):
         made(base=["experiment=e"], files=files)
 
 
@@ -267,21 +254,22 @@ def test_help_tells_recipes_of_absent_extras_apart(registry, metadata, tmp_path)
     for name, text in {"mine": "# @package _global_\n", "far": RECIPE, "broken": "a: [1"}.items():
         (tmp_path / "experiment" / f"{name}.yaml").write_text(text)
     lines = explain(Catalog(registry, [tmp_path]), RunConfig(), "experiment").splitlines()
-    assert lines[0].startswith("experiment=NAME, one of: broken, mine")
-    assert 'not installed (pip install "rlcore[hut,owl]"): far' in lines
+    assert lines[0].startswith("experiment=NAME") and "broken, mine" in lines[0]
+    (absent,) = [line for line in lines if "rlcore[hut,owl]" in line]
+    assert absent.endswith(": far")
 
 
-def test_a_missing_folder(registry):
-    with pytest.raises(ConfigError, match="'/no/where'"):
+def test_a_missing_folder(registry, refused):
+    with refused(ConfigError, "'/no/where'"):
         compose(TOY, config_dirs=["/no/where"], registry=registry)
 
 
-def test_two_plugins_with_one_file_are_both_named(registry, tmp_path):
+def test_two_plugins_with_one_file_are_both_named(registry, refused, tmp_path):
     for owner in ("a-plugin", "b-plugin"):
         (tmp_path / owner / "env").mkdir(parents=True)
         (tmp_path / owner / "env" / "mine.yaml").write_text("env_type: toy\n", encoding="utf-8")
         registry.config_paths.append((owner, str(tmp_path / owner)))
-    with pytest.raises(PluginError, match=r"env=mine.* a-plugin and b-plugin"):
+    with refused(PluginError, "env=mine", "a-plugin", "b-plugin"):
         compose(["env=mine", *TOY[1:]], registry=registry)
     own = tmp_path / "own"
     (own / "env").mkdir(parents=True)
@@ -293,11 +281,12 @@ def test_two_plugins_with_one_file_are_both_named(registry, tmp_path):
 # -- checkpoints of the acting policy -------------------------------------------------------
 
 
-def test_the_acting_policys_checkpoint_is_the_models(made):
+def test_the_acting_policys_checkpoint_is_the_models(made, refused):
     assert made("rollout.model.model_path=/a").actor.model.model_path == "/a"
     assert made("rollout.model.lora_path=/a").actor.model.lora_path == "/a"
     both = ["rollout.model.model_path=/a", "actor.model.model_path=/b"]
-    assert "actor.model.model_path" in refused(made, *both)
+    with refused(ConfigError, "actor.model.model_path", "rollout.model.model_path"):
+        made(*both)
     assert made(*both, "runner.only_eval=true").actor.model.model_path == "/a"
 
 
@@ -310,43 +299,42 @@ def test_a_checkpoint_by_its_name(made, elsewhere):
     name = "actor.model.model_path=ORG/NAME"
     assert made(name).actor.model.model_path == "ORG/NAME"
     (elsewhere / "NAME").mkdir()
-    with pytest.warns(ConfigWarning, match=rf"ORG/NAME is taken from {elsewhere}/NAME"):
+    with pytest.warns(ConfigWarning, match=rf"ORG/NAME.*{elsewhere}/NAME"):
         config = made(name, "rollout.model.model_path=ORG/NAME")
     assert config.actor.model.model_path == str(elsewhere / "NAME")
     assert config.rollout.model.model_path == str(elsewhere / "NAME")
 
 
-def test_a_recipes_checkpoint_gives_way_to_the_acting_policys(made, elsewhere):
+def test_a_recipes_checkpoint_gives_way_to_the_acting_policys(made, refused, elsewhere):
     """The documents set either key, or both. A recipe's that is here is one, too."""
     files = {"experiment/named.yaml": NAMED}
     asked = ("experiment=named", "rollout.model.model_path=/a")
     assert made(*asked, files=files).actor.model.model_path == "/a"
     assert made("experiment=named", "actor.model.model_path=null").actor.model.model_path is None
     (elsewhere / "NAME").mkdir()
-    with pytest.warns(ConfigWarning, match="is taken from"):
-        assert "rollout.model.model_path" in refused(made, *asked)
+    with (
+        pytest.warns(ConfigWarning, match="ORG/NAME"),
+        refused(ConfigError, "rollout.model.model_path"),
+    ):
+        made(*asked)
     both = made(*asked, "actor.model.model_path=/a")
     assert both.actor.model.model_path == both.rollout.model.model_path == "/a"
 
 
 def test_a_recipes_checkpoint_is_not_for_another_size(made):
     """Another option of the same model has other weights; the rest of the recipe is for it too."""
-    files = {
-        "experiment/named.yaml": NAMED.replace("actor:", "defaults:\n  - override /env: toy\n"
-        "  - override /model: toy\n  - override /algorithm: plain\nactor:")
-        + "    num_action_chunks: 3\n",
-        "model/wide.yaml": "model_type: toy\n",
-        "model/own.yaml": "model_type: toy\nmodel_path: /mine\n",
-    }  # fmt: skip
+    choices = "".join(f"  - override /{choice.replace('=', ': ')}\n" for choice in TOY)
+    recipe = NAMED.replace("actor:", f"defaults:\n{choices}actor:") + "    num_action_chunks: 3\n"
+    files = {"experiment/named.yaml": recipe, "model/wide.yaml": "model_type: toy\n"}
     config = made("experiment=named", files=files, base=())
     assert config.actor.model.model_path == "ORG/NAME"
-    with pytest.warns(ConfigWarning, match=r"experiment=named .*wide .* actor\.model\.model_path$"):
+    with pytest.warns(ConfigWarning, match=r"named.*wide.*actor\.model\.model_path"):
         config = made("experiment=named", "model=wide", base=())
     assert config.actor.model.model_path is None and config.actor.model.num_action_chunks == 3
 
 
 def test_a_name_in_other_case_is_understood_with_a_warning(made):
-    with pytest.warns(ConfigWarning, match="env=TOY is read as env=toy"):
+    with pytest.warns(ConfigWarning, match="env=TOY.*env=toy"):
         assert made(base=["env=TOY", *TOY[1:]]).env.train.env_type == "toy"
 
 
@@ -361,26 +349,33 @@ def test_a_critic_comes_with_the_algorithm_that_wants_one(made):
 @pytest.mark.parametrize(
     "text",
     [
-        "env.train.tasks=[???]",
         "env.train.tasks=[push,???]",
-        "runner.logger.logger_backends=[???]",
         "cluster.component_placement={env: ???}",
         "cluster.component_placement={env: {placement: ???}}",
         "cluster.node_groups=[{label: ???}]",
     ],
 )
-def test_a_part_of_a_value_can_not_be_left_open(made, text):
-    with pytest.raises(ConfigError, match=text.partition("=")[0]):
+def test_a_part_of_a_value_can_not_be_left_open(made, refused, text):
+    with refused(ConfigError, text.partition("=")[0]):
         made(text)
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["env.train.tasks=" + "[" * 3000, "runner.seed=" + "9" * 6000, "a={" + "a:{" * 3000],
-    ids=["brackets", "digits", "braces"],
+    ("override", "named"),
+    [
+        ("env.train.tasks=" + "[" * 3000, "env.train.tasks"),
+        ("runner.seed=" + "9" * 6000, "runner.seed"),
+        ("a={" + "a:{" * 3000, "a={a:{"),
+        ("runner.seed", "runner.seed"),
+        ("runner.logger.log_path=${runner.nothing}", "runner.nothing"),
+        ("experiment=none", "experiment 'none'"),
+        ("experiment=broken", "broken.yaml"),
+    ],
+    ids=lambda text: text[:40],
 )
 @pytest.mark.timeout(120)
-def test_an_absurd_override_is_a_short_error(made, text):
-    with pytest.raises(ConfigError, match="can't read the override") as caught:
-        made(text)
-    assert len(caught.value.message) < 500
+def test_what_can_not_be_read_is_a_short_error(made, refused, override, named):
+    files = {"experiment/broken.yaml": "runner: [1"}
+    with refused(ConfigError, named, text=False) as error:  # parsers word it, by their versions
+        made(override, files=files)
+    assert len(error.value.message) < 500
