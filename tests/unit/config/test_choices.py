@@ -51,8 +51,8 @@ def test_a_key_of_both_sides(made, words, expected):
     assert rewards(made(*words, base=["env=mine", *REST], files=TWO_SIDES)) == expected
 
 
-def test_a_key_that_neither_side_has(made):
-    with pytest.raises(ConfigError, match=r"'env\.train\.reward_koef'.*reward_coef"):
+def test_a_key_that_neither_side_has(made, refused):
+    with refused(ConfigError, "'env.train.reward_koef'", "reward_coef"):
         made("env.*.reward_koef=3")
 
 
@@ -95,37 +95,34 @@ def test_a_recipe_of_one_side_and_one_that_extends_it(made):
     assert rewards(by_hand) == (1, 1)  # the command line goes before all of them
 
 
-def test_files_of_one_side_are_no_options_of_the_other(made):
+def test_files_of_one_side_are_no_options_of_the_other(made, refused):
     files = {"env/train/left.yaml": "env_type: toy\n"}
     assert made(base=["env/train=left", "env/eval=toy", *REST], files=files)
-    with pytest.raises(PluginError, match=r"env 'left'.* toy"):
+    with refused(PluginError, "env 'left'", "toy"):
         made(base=["env=left", *REST])
-    with pytest.raises(PluginError, match="env 'left'"):
+    with refused(PluginError, "env 'left'"):
         made(base=["env/train=left", *REST])  # alone it would stand for both
 
 
-def test_a_section_that_holds_no_such_component(made):
+def test_a_section_that_holds_no_such_component(made, refused):
     files = {"experiment/e.yaml": f"{GLOBAL}defaults:\n  - env/toy@env.tarin\n"}
-    with pytest.raises(ConfigError, match=r"env\.train or env\.eval.*env\.tarin"):
+    with refused(ConfigError, "env.train", "env.eval", "env.tarin"):
         made(base=["experiment=e", *REST], files=files)
 
 
-def test_by_side_by_hand():
-    assert choices_by_side(["env=a", "model=m", "env/eval=b"]) == [
-        "env/train=a",
-        "model=m",
-        "env/eval=b",
-    ]
+def test_choices_by_side():
+    words = ["env=a", "model=m", "env/eval=b"]
+    assert choices_by_side(words) == ["env/train=a", "model=m", "env/eval=b"]
     assert choices_by_side(["experiment=x=y"]) == ["experiment=x=y"]
 
 
-def test_a_component_is_exchanged_not_deleted(made):
+def test_a_component_is_exchanged_not_deleted(made, refused):
     for word in ("~env", "~env/train", "~model=toy"):
-        with pytest.raises(ConfigError, match=word):
+        with refused(ConfigError, word):
             made(base=["env=toy", *REST, word])
 
 
-def test_a_recipe_that_is_evaluated_only(made):
+def test_a_recipe_that_is_evaluated_only(made, refused):
     """`NAME_eval` is NAME with runner.only_eval=true, where it is no recipe of its own."""
     files = {"experiment/Run.yaml": GLOBAL + "runner: {seed: 4}\n"}
     with pytest.warns(ConfigWarning, match=r"experiment=Run runner\.only_eval=true"):
@@ -135,5 +132,5 @@ def test_a_recipe_that_is_evaluated_only(made):
     own = {"experiment/Run_eval.yaml": GLOBAL + "runner: {seed: 9}\n"}
     config = made("experiment=Run_eval", files=own)
     assert (config.runner.only_eval, config.runner.seed) == (False, 9)
-    with pytest.raises(ConfigError, match="experiment 'walk_eval'"):
+    with refused(ConfigError, "experiment 'walk_eval'", text=False):  # it counts the recipes
         made("experiment=walk_eval")

@@ -1,7 +1,5 @@
 """Differences of configurations, and the recipe they are measured against."""
 
-import pytest
-
 from rlcore.config.compose import changed, compose, load, recipe_of, to_yaml
 from rlcore.config.differences import KeyDifference, differences
 from rlcore.config.schema.sources import MISSING, merged
@@ -54,7 +52,7 @@ def test_the_recipe_survives_the_file(tmp_path):
     assert recipe_of(loaded) == compose(TOY)
 
 
-def test_a_changed_configuration_has_the_same_recipe(tmp_path):
+def test_a_changed_configuration_has_the_same_recipe(tmp_path, refused):
     (tmp_path / "experiment").mkdir()
     file = tmp_path / "experiment" / "mine.yaml"
     file.write_text("# @package _global_\nrunner: {seed: 3}\n")
@@ -64,16 +62,15 @@ def test_a_changed_configuration_has_the_same_recipe(tmp_path):
     assert (other.runner.seed, other.actor.optim.lr) == (7, 0.5)
     assert other.recipe == config.recipe
     assert recipe_of(other).runner.seed == recipe_of(config).runner.seed == 3
-    with pytest.raises(ConfigError, match="can't be exchanged"):
+    with refused(ConfigError, "env=toy"):
         changed(config, ["env=toy"])
 
 
 def test_each_file_is_a_layer_with_its_values():
     layers = compose([*TOY, "runner.seed=7"]).recipe.sources.files.layers
-    assert [(layer.group, layer.option) for layer in layers] == [
-        ("", "train"), ("env/train", "toy"), ("env/eval", "toy"), ("model", "toy"),
-        ("algorithm", "ppo"),
-    ]  # fmt: skip
+    chosen = {layer.group: layer.option for layer in layers}
+    assert list(chosen) == ["", "env/train", "env/eval", "model", "algorithm"]
+    assert list(chosen.values()) == ["train", "toy", "toy", "toy", "ppo"]
     assert [layer.package for layer in layers[1:4]] == ["env.train", "env.eval", "actor.model"]
     assert layers[2].values["env"]["eval"]["max_episode_steps"] == 20
     assert layers[2].file.name == "toy.yaml"

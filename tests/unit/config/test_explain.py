@@ -24,17 +24,15 @@ def test_every_key_is_listed_with_a_sentence(catalog):
     assert "env         toy" in text
 
 
-def test_a_key_shows_type_default_choices_and_sentence(catalog):
-    assert explain(catalog, RunConfig(), "rollout.sync").splitlines() == [
-        "  rollout.sync: str = auto [auto | broadcast | object_store]",
-        "      how weights are sent to rollout processes that are not actors too; auto: over Ray's "
-        "object store on one node, else over the network",
-    ]
+def test_a_key_shows_type_default_choices_and_help(catalog, snapshot):
+    text = explain(catalog, RunConfig(), "rollout.sync")
+    assert text.startswith("  rollout.sync: str = auto [auto | broadcast | object_store]\n      ")
+    assert text == snapshot
 
 
 def test_a_section_shows_what_is_below_it(catalog):
     lines = explain(catalog, RunConfig(), "runner.logger").splitlines()
-    assert lines[0] == "runner.logger: Where a run's folder is and where its metrics go."
+    assert lines[0].startswith("runner.logger: ")
     assert "  runner.logger.logger_backends: list[str] = []" in lines
 
 
@@ -50,6 +48,6 @@ def test_a_group_shows_its_options(catalog):
     assert explain(catalog, RunConfig(), "model") == "model=NAME, one of: toy"
 
 
-def test_an_unknown_key_is_met_with_the_nearest(catalog):
-    with pytest.raises(ConfigError, match=r"unknown key 'runner.sed'. Did you mean 'runner.seed'"):
+def test_an_unknown_key_is_met_with_the_nearest(catalog, refused):
+    with refused(ConfigError, "'runner.sed'", "'runner.seed'"):
         explain(catalog, RunConfig(), "runner.sed")

@@ -14,17 +14,19 @@ from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 from rlcore.checks import instruction_warnings
 from rlcore.checks.facts import gather_facts
 from rlcore.config import instructions
-from rlcore.config.compose import compose, load, recipe_of, to_yaml
-from rlcore.config.instructions import resolve, with_instructions
+from rlcore.config.compose import IncompleteRecipeError, compose, load, recipe_of, to_yaml
+from rlcore.config.instructions import UnlistedInstruction, resolve, with_instructions
 from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import ConfigError
 from rlcore.runs.env_facts import EnvFacts
 
 TOY = ["env=toy", "model=toy", "algorithm=plain"]
 GIVEN = {
-    "reach-left": "Go to the left", "reach-right": "Go to the right",
-    "reach-up": "Go up", "reach-down": "Go down",
-}  # fmt: skip
+    "reach-left": "Go to the left",
+    "reach-right": "Go to the right",
+    "reach-up": "Go up",
+    "reach-down": "Go down",
+}
 PATH = "env.train.sentences"
 OWN = env_spec(ToyEnvConfig())
 
@@ -52,22 +54,21 @@ def test_a_mapping_of_names(written):
     assert resolve("own", PATH) == "own"
 
 
-def test_a_mapping_inside_a_file(written):
-    file = written("envs.json", json.dumps({"said": GIVEN, "numbers": {"reach-left": 0}}))
-    assert resolve(f"{file}:said", PATH) == GIVEN
-    with pytest.raises(ConfigError, match=r"said, numbers.* envs\.json:said"):
+def test_a_mapping_inside_a_file(written, refused):
+    file = written("envs.json", json.dumps({"texts": GIVEN, "numbers": {"reach-left": 0}}))
+    assert resolve(f"{file}:texts", PATH) == GIVEN
+    with refused(ConfigError, "texts, numbers", "envs.json:texts"):
         resolve(file, PATH)
-    with pytest.raises(ConfigError, match=r"'words'.* said, numbers"):
+    with refused(ConfigError, "'words'", "texts, numbers"):
         resolve(f"{file}:words", PATH)
-    with pytest.raises(ConfigError, match=r"'reach-left'.* got 0"):
+    with refused(ConfigError, "'reach-left'", 0):
         resolve(f"{file}:numbers", PATH)
 
 
 @pytest.mark.parametrize("name", ["tasks.jsonl", "tasks.parquet"])
-def test_a_table_of_numbers_is_not_guessed_at(written, name):
-    with pytest.raises(ConfigError, match=name) as refused:
+def test_a_table_of_numbers_is_not_guessed_at(written, refused, name):
+    with refused(ConfigError, name, "NAME.yaml"):
         resolve(written(name, '{"task_index": 0, "task": "Go to the left"}'), PATH)
-    assert "NAME.yaml" in refused.value.hint
 
 
 # -- invalid files -------------------------------------------------------------------------------
@@ -75,31 +76,32 @@ def test_a_table_of_numbers_is_not_guessed_at(written, name):
 BAD = {
     "empty.yaml": ("", "mapping"),
     "list.yaml": ("[a, b]", "mapping"),
-    "blank.yaml": ("reach-left: ' '", "task 'reach-left' .*got ' '"),
-    "null.yaml": ("reach-left:", "task 'reach-left' .*got None"),
-    "number.yaml": ("3: go", "task 3 "),
-    "yes.yaml": ("reach-left: yes", "got True"),
-    "other.yaml": ("reach-left: ${oc.env:HOME}", "got "),
-    "twice.yaml": ("reach-left: go\nreach-left: run", "'reach-left' .*twice"),
-    "twice.json": ('{"reach-left": "go", "reach-left": "run"}', "'reach-left' .*twice"),
+    "blank.yaml": ("reach-left: ' '", "'reach-left'"),
+    "null.yaml": ("reach-left:", "'reach-left'"),
+    "number.yaml": ("3: go", "3"),
+    "yes.yaml": ("reach-left: yes", "True"),
+    "other.yaml": ("reach-left: ${oc.env:HOME}", "'reach-left'"),
+    "twice.yaml": ("reach-left: go\nreach-left: run", "'reach-left'"),
+    "twice.json": ('{"reach-left": "go", "reach-left": "run"}', "'reach-left'"),
     "none.json": ("{}", "none"),
     "text.json": ('{"reach-left": ', "read"),
     "text.yaml": ("a: [", "read"),
-    "words.txt": ("go left", "own or a file"),
+    "words.txt": ("go left", "own"),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_file_is_one_error_that_names_key_and_file(written, name):
-    text, message = BAD[name]
-    with pytest.raises(ConfigError, match=message) as raised:
+def test_a_bad_file_is_refused_by_key_and_file(written, refused, name):
+    text, named = BAD[name]
+    parsed = not name.startswith("text")  # a parser words the others
+    error_class = UnlistedInstruction if name == "none.json" else ConfigError
+    with refused(error_class, PATH, name, named, text=parsed):
         resolve(written(name, text), PATH)
-    assert PATH in raised.value.message and name in raised.value.message + str(raised.value.hint)
 
 
 @pytest.mark.parametrize("value", [None, 3, "", ["own"], "Own", "nowhere.yaml", "/dev/zero", "."])
-def test_a_bad_value_is_one_error(value):
-    with pytest.raises(ConfigError, match=PATH):
+def test_a_bad_value_is_refused_by_its_key(refused, value):
+    with refused(ConfigError, PATH):
         resolve(value, PATH)
 
 
@@ -115,7 +117,7 @@ def checkpoint(tmp_path, monkeypatch):
     return folder
 
 
-def found(checkpoint, value="checkpoint"):
+def instructions_beside(checkpoint, value="checkpoint"):
     with warnings.catch_warnings(record=True):
         return resolve(value, PATH, "toy", str(checkpoint))
 
@@ -132,24 +134,24 @@ LEROBOTS = json.dumps({"TASK_DESCRIPTIONS": GIVEN, "TASK_NAME_TO_ID": {"reach-le
     ],
 )
 def test_a_checkpoint_s_folder_or_its_parent_may_hold_instructions(checkpoint, place, text):
-    assert found(checkpoint) == "checkpoint"
+    assert instructions_beside(checkpoint) == "checkpoint"
     file = checkpoint / place
     file.parent.mkdir(exist_ok=True)
     file.write_text(text)
-    assert found(checkpoint) == GIVEN
-    assert found(checkpoint, "lerobot") == "lerobot"
+    assert instructions_beside(checkpoint) == GIVEN
+    assert instructions_beside(checkpoint, "lerobot") == "lerobot"
     with pytest.warns(ConfigWarning, match="toy_config|rlcore_env"):
         resolve("checkpoint", PATH, "toy", str(checkpoint))
 
 
-def test_files_without_instructions_are_skipped_and_damaged_ones_refused(checkpoint):
+def test_files_without_instructions_are_skipped_and_damaged_ones_refused(checkpoint, refused):
     (checkpoint / "rlcore_env.json").write_text('{"env": "toy", "sentences": {}}')
-    assert found(checkpoint) == "checkpoint"
+    assert instructions_beside(checkpoint) == "checkpoint"
     (checkpoint.parent / "toy_config.json").write_text(LEROBOTS)
-    assert found(checkpoint) == GIVEN
+    assert instructions_beside(checkpoint) == GIVEN
     (checkpoint / "toy_config.json").write_text(LEROBOTS[:-9])
-    with pytest.raises(ConfigError, match=r"toy_config\.json"):
-        found(checkpoint)
+    with refused(ConfigError, "toy_config.json", text=False):
+        instructions_beside(checkpoint)
 
 
 def test_an_installed_lerobot_holds_instructions(checkpoint, tmp_path, monkeypatch):
@@ -160,31 +162,27 @@ def test_an_installed_lerobot_holds_instructions(checkpoint, tmp_path, monkeypat
     (package / "__init__.py").write_text("raise ImportError")
     (package / "envs" / "toy_config.json").write_text(LEROBOTS)
     monkeypatch.syspath_prepend(package.parent)
-    assert found(checkpoint) == found(checkpoint, "lerobot") == found("ORG/NAME") == GIVEN
+    assert instructions_beside(checkpoint) == instructions_beside("ORG/NAME") == GIVEN
+    assert instructions_beside(checkpoint, "lerobot") == GIVEN
     assert resolve("lerobot", PATH, "other") == "lerobot"
     own = {**GIVEN, "reach-up": "Rise"}
     (checkpoint / "toy_config.json").write_text(json.dumps({"TASK_DESCRIPTIONS": own}))
-    assert found(checkpoint) == own
+    assert instructions_beside(checkpoint) == own
 
 
 def test_random_weights_learned_no_instructions(checkpoint):
     assert resolve("checkpoint", PATH, "toy", None) == "own"
 
 
-def test_a_run_is_planned_without_its_instructions(registry, checkpoint):
+def test_a_run_is_planned_without_its_instructions(registry, checkpoint, tmp_path, snapshot):
     asked = [f"actor.model.model_path={checkpoint}", "env.train.sentences=checkpoint"]
     config = compose([*TOY, *asked, "env.eval.sentences=${env.train.sentences}"], registry=registry)
     (row,) = instruction_warnings.findings(config)
     assert (row["name"], row["status"]) == ("sentences", "missing")
     assert row["fix"] == "pip install --no-deps lerobot"
-    first, *lines = row["detail"].splitlines()
-    assert first.startswith("env.train.sentences=checkpoint")
-    assert (
-        lines[0].strip().startswith(f"the checkpoint, {checkpoint}: {checkpoint}/rlcore_env.json")
-    )
-    assert lines[1].strip().startswith(f"beside it, {checkpoint.parent}: ")
-    assert lines[2].strip() == "lerobot, not installed: none"
-    assert lines[4].strip().endswith("env.train.sentences=own")
+    for named in ("env.train.sentences=checkpoint", checkpoint, checkpoint.parent, "lerobot"):
+        assert str(named) in row["detail"]
+    assert row["detail"].replace(str(tmp_path), "TMP") == snapshot
     assert with_instructions(OWN, config.env.train.sentences, "env.train") is OWN
     assert instruction_warnings.findings(compose(TOY, registry=registry)) == []
 
@@ -192,20 +190,18 @@ def test_a_run_is_planned_without_its_instructions(registry, checkpoint):
 # -- in a run -------------------------------------------------------------------------------------
 
 
-def test_a_spec_with_other_instructions():
+def test_a_spec_with_other_instructions(refused):
     fewer = replace(OWN, tasks=OWN.tasks[1:3], instructions=OWN.instructions[1:3])
-    assert with_instructions(fewer, GIVEN, "env.eval").all_instructions == (
-        "Go to the right",
-        "Go up",
-    )
+    instructions_of_two = with_instructions(fewer, GIVEN, "env.eval").all_instructions
+    assert instructions_of_two == ("Go to the right", "Go up")
     assert with_instructions(OWN, "own", "env.eval") is OWN
-    with pytest.raises(ConfigError, match=r"task 'reach-up' and 1 more of toy"):
+    with refused(ConfigError, "'reach-up'", "1 more", "toy"):
         with_instructions(OWN, {"reach-left": "a", "reach-right": "b"}, "env.eval")
     misspelt = {task.replace("up", "upp"): sentence for task, sentence in GIVEN.items()}
-    with pytest.raises(ConfigError, match=r"'reach-up'.*'reach-upp'"):
+    with refused(ConfigError, "'reach-up'", "'reach-upp'"):
         with_instructions(OWN, misspelt, "env.eval")
     varying = replace(OWN, episode_instructions=("go left in the kitchen", *OWN.instructions))
-    with pytest.raises(ConfigError, match=r"env\.eval\.sentences must be own"):
+    with refused(ConfigError, "env.eval.sentences", "own"):
         with_instructions(varying, GIVEN, "env.eval")
 
 
@@ -225,7 +221,7 @@ def test_a_configuration_holds_the_instructions_themselves(registry, written, el
     assert inline.env.eval.sentences == {"reach-left": "Go to the left"}
 
 
-def test_a_recipe_may_require_instructions(registry, tmp_path):
+def test_a_recipe_may_require_instructions(registry, refused, tmp_path):
     """The value that the user gives is no difference to the recipe."""
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment/asks.yaml").write_text(
@@ -234,7 +230,7 @@ def test_a_recipe_may_require_instructions(registry, tmp_path):
         "env:\n  train:\n    sentences: ???\n  eval:\n    sentences: ${env.train.sentences}\n"
     )
     asked = {"config_dirs": [tmp_path], "registry": registry}
-    with pytest.raises(ConfigError, match=r"^env\.train\.sentences must be given"):
+    with refused(IncompleteRecipeError, "env.train.sentences"):
         compose(["experiment=asks"], **asked)
     own = compose(["experiment=asks", "env.train.sentences=own"], **asked)
     assert own.env.train.sentences == own.env.eval.sentences == "own"

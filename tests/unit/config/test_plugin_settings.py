@@ -56,26 +56,26 @@ def test_a_hook_finds_its_settings_and_can_be_left_out(registry, tmp_path):
     assert heard == [3, 5]
 
 
-def test_they_are_typed_like_any_key(registry):
-    with pytest.raises(ConfigError, match=r"plugins.my_patience.waits must be int, got 'long'"):
+def test_they_are_typed_like_any_key(registry, refused):
+    with refused(ConfigError, "plugins.my_patience.waits", "int", "'long'"):
         composed(registry, "plugins.my_patience.waits=long")
-    with pytest.raises(ConfigError, match=r"Did you mean 'plugins.my_patience.waits'"):
+    with refused(ConfigError, "'plugins.my_patience.waits'"):
         composed(registry, "plugins.my_patience.wait=2")
 
 
-def test_a_run_outlives_a_plugin(registry, tmp_path: Path):
-    """A folder that says something of a plugin that is gone is read; a command line is not."""
+def test_a_run_outlives_a_plugin(registry, refused, tmp_path: Path):
+    """A saved configuration with a section of an absent plugin is read; a command line is not."""
     path = tmp_path / "config.yaml"
     path.write_text(to_yaml(composed(registry, "plugins.my_patience.waits=5")))
     assert load(path, registry=registry).plugins.my_patience.waits == 5
     bare = Registry.load([], environ={})
-    with pytest.warns(Warning, match="plugins.my_patience is left out: no such plugin"):
+    with pytest.warns(Warning, match="plugins.my_patience"):
         load(path, registry=bare)
-    with pytest.raises(ConfigError, match="unknown key"):
+    with refused(ConfigError, "plugins.my_patience"):
         composed(bare, "plugins.my_patience.waits=5")
 
 
-def test_settings_that_are_none_are_the_author_s_error(registry):
+def test_settings_that_are_no_dataclass_are_the_authors_error(registry, refused):
     registry.settings["my_patience"] = "builtins:dict"
-    with pytest.raises(PluginError, match="'my_patience': rlcore_settings must name a Plugin"):
+    with refused(PluginError, "'my_patience'", "rlcore_settings"):
         composed(registry)

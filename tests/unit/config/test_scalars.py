@@ -22,23 +22,17 @@ NAME = "runner.logger.experiment_name"
 
 
 def name_of(values) -> str:
-    """As it is bound: any value of a key that holds text becomes its text."""
+    """The experiment's name as it is bound: a value of a key of text becomes its text."""
     return str(resolve_scalars(values, RunConfig())["runner"]["logger"]["experiment_name"])
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_name_stays_as_it_is(tmp_path, name):
-    """In a word, and in a file."""
+def test_a_name_stays_text_in_an_override_and_in_a_file(tmp_path, name):
     (override,) = parse_overrides([f"{NAME}={name}"])
     assert name_of(nest(NAME, value_of(override))) == name
     file = tmp_path / "config.yaml"
     file.write_text(f"runner: {{logger: {{experiment_name: {name}}}}}\n")
     assert name_of(read_scalars(file)) == name
-
-
-def test_two_names_stay_two():
-    for name in ("123e456", "12e4567"):
-        assert rlcore.compose(*TOY, f"{NAME}={name}").runner.logger.experiment_name == name
 
 
 def composed(folder: Path, more: str):
@@ -64,8 +58,7 @@ def test_texts_in_lists_and_keys_of_numbers_and_truths(tmp_path):
     assert config.runner.logger.logger_backends == ["1e5", "true"]
 
 
-def test_what_a_run_keeps_is_read_back(tmp_path):
-    """And edited by hand, without quotes."""
+def test_a_saved_name_is_read_back_with_and_without_quotes(tmp_path):
     config = rlcore.compose(*TOY, f"{NAME}=1e5", "runner.logger.log_path=/7_5")
     file = tmp_path / "config.yaml"
     file.write_text(to_yaml(config))
@@ -77,10 +70,12 @@ def test_what_a_run_keeps_is_read_back(tmp_path):
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("name", ["1e5", "2024", "true"])
 def test_a_recipe_with_such_a_name_is_found(tmp_path, name):
+    """As a bare word, as `experiment=NAME`, and in the defaults of another recipe."""
     composed(tmp_path, "")
     (tmp_path / "experiment/mine.yaml").rename(tmp_path / f"experiment/{name}.yaml")
-    config = rlcore.compose(name, config_dirs=[tmp_path])
-    assert config.runner.logger.experiment_name == name
+    for word in (name, f"experiment={name}"):
+        config = rlcore.compose(word, config_dirs=[tmp_path])
+        assert config.runner.logger.experiment_name == name
     (tmp_path / "experiment/other.yaml").write_text(
         f"# @package _global_\ndefaults:\n  - {name}\nactor: {{optim: {{lr: 0.5}}}}\n"
     )
@@ -90,11 +85,3 @@ def test_a_recipe_with_such_a_name_is_found(tmp_path, name):
 def test_null_is_no_name():
     assert rlcore.compose(*TOY, "actor.model.model_path=null").actor.model.model_path is None
     assert rlcore.compose(*TOY, f"{NAME}='null'").runner.logger.experiment_name == "null"
-
-
-def test_a_recipe_may_be_named_by_a_number(tmp_path):
-    folder = tmp_path / "experiment"
-    folder.mkdir()
-    (folder / "7.yaml").write_text("# @package _global_\nrunner: {max_epochs: 3}\n")
-    config = rlcore.compose("experiment=7", config_dirs=[tmp_path])
-    assert config.runner.max_epochs == 3

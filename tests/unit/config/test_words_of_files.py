@@ -1,4 +1,4 @@
-"""What files of configurations may hold, where they may lie, and what is said of a slip in them."""
+"""Files of configurations: what they may hold, where they are found, and which keys they misuse."""
 
 from __future__ import annotations
 
@@ -43,27 +43,26 @@ def test_a_file_of_an_env_beside_the_recipes_is_found(recipe):
     assert config.env.eval.total_num_envs != 2
 
 
-def test_a_group_of_ones_own_sets_a_section(recipe):
+def test_a_group_of_ones_own_sets_a_section(recipe, refused):
     fast = {"optim/fast": "# @package actor.optim\nlr: 0.125\n"}
     assert recipe("  - /optim: fast\n", **fast).actor.optim.lr == 0.125
     assert recipe(words=("+optim=fast",), **fast).actor.optim.lr == 0.125
-    with pytest.raises(ConfigError, match="No match in the defaults list") as caught:
+    with refused(ConfigError, "+optim=NAME", text=False):  # Hydra words it
         recipe(words=("optim=fast",), **fast)
-    assert "+optim=NAME" in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "named"),
     [
-        ("# @package actor.optm\nlr: 1\n", "unknown key 'actor.optm'"),
-        ("# @package _group_\nlr: 1\n", "names no section"),
-        ("# @package hydra.launcher\nparallel: 2\n", "of hydra"),
-        ("# @package _global_\nhydra: {sweeper: {n_trials: 1}}\n", "of hydra"),
-        ("lr: 1\n", "must begin with the line"),
+        ("# @package actor.optm\nlr: 1\n", "'actor.optm'"),
+        ("# @package _group_\nlr: 1\n", "_group_"),
+        ("# @package hydra.launcher\nparallel: 2\n", "hydra"),
+        ("# @package _global_\nhydra: {sweeper: {n_trials: 1}}\n", "hydra"),
+        ("lr: 1\n", "# @package"),
     ],
 )
-def test_a_group_of_ones_own_that_sets_something_else_is_refused(recipe, text, said):
-    with pytest.raises(ConfigError, match=said):
+def test_a_group_of_ones_own_that_sets_something_else_is_refused(recipe, refused, text, named):
+    with refused(ConfigError, named):
         recipe("  - /optim: fast\n", **{"optim/fast": text})
 
 
@@ -77,11 +76,10 @@ def test_a_group_of_ones_own_that_sets_something_else_is_refused(recipe, text, s
         ("experiment: quickstart\n", "experiment", "defaults: [NAME]"),
     ],
 )
-def test_a_key_of_a_file_that_is_written_as_a_word_is_told_so(recipe, more, key, hint):
-    with pytest.raises(ConfigError) as caught:
+def test_a_key_written_as_on_the_command_line_is_met_with_yaml(recipe, refused, more, key, hint):
+    with refused(ConfigError, repr(key), hint) as error:
         recipe(more)
-    assert repr(key) in caught.value.message and "Did you mean" not in caught.value.message
-    assert hint in (caught.value.hint or "")
+    assert "Did you mean" not in error.value.message
 
 
 def test_nothing_is_proposed_in_its_own_place():
@@ -89,9 +87,8 @@ def test_nothing_is_proposed_in_its_own_place():
     assert did_you_mean("joblib", ["joblib", "jolib"]) == " Did you mean 'jolib'?"
 
 
-def test_what_the_recipe_alone_would_take_is_not_told(recipe):
-    """The run says what it takes; composing the recipe again for its papers says nothing."""
-    with pytest.warns(ConfigWarning, match="is read as"):
+def test_composing_the_recipe_again_repeats_no_warning(recipe):
+    with pytest.warns(ConfigWarning, match=r"rollout\.sync"):
         config = recipe("rollout: {Sync: object_store}\n")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
