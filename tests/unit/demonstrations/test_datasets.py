@@ -2,47 +2,52 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from rlcore.contracts.errors import PluginError
-from rlcore.contracts.specs import ComponentSpec
-from rlcore.demonstrations import datasets
+from rlcore.demonstrations.datasets import format_of
 from rlcore.demonstrations.safetensors_format import SafetensorsFormat
-from rlcore.plugins.registry import Registry
-
-
-class TapeFormat:
-    """Holds folders with a tape."""
-
-    def holds(self, path: Path) -> bool:
-        return (path / "tape").is_file()
+from rlcore.plugins.registry import load_plugins
 
 
 @pytest.fixture
-def installed(monkeypatch: pytest.MonkeyPatch) -> Registry:
-    """A registry with the tapes, and whatever is installed."""
-    module = ModuleType("tapes")
-    module.TapeFormat = TapeFormat  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "tapes", module)
-    registry = Registry.load()
-    spec = ComponentSpec(kind="dataset", name="tapes", target="tapes:TapeFormat")
-    registry._register(spec, "tapes", ("tapes", "1.0"))
-    monkeypatch.setattr(datasets, "load_plugins", lambda: registry)
-    return registry
+def tapes(install) -> Iterator[None]:
+    """Install a plugin with a format of folders that hold a tape."""
+    install(
+        "tapes",
+        "tapes",
+        """
+        from rlcore import hookimpl
+        from rlcore.contracts.specs import ComponentSpec
+
+        RLCORE_API = (0, 1)
 
 
-def test_a_folder_is_read_by_who_holds_it(installed: Registry, tmp_path: Path) -> None:
-    assert isinstance(datasets.format_of(tmp_path / "new"), SafetensorsFormat)
+        @hookimpl
+        def rlcore_components():
+            return [ComponentSpec(kind="dataset", name="tapes", target="tapes:TapeFormat")]
+
+
+        class TapeFormat:
+            def holds(self, path):
+                return (path / "tape").is_file()
+        """,
+    )
+    load_plugins.cache_clear()
+    yield
+    load_plugins.cache_clear()
+
+
+def test_a_folder_is_read_by_the_format_that_holds_it(tapes, tmp_path: Path) -> None:
+    assert isinstance(format_of(tmp_path / "new"), SafetensorsFormat)
     (tmp_path / "tape").touch()
-    assert isinstance(datasets.format_of(tmp_path), TapeFormat)
+    assert type(format_of(tmp_path)).__name__ == "TapeFormat"
 
 
-def test_a_format_that_is_not_installed_is_named(tmp_path: Path) -> None:
-    with pytest.raises(PluginError, match="dataset 'no_such_format'"):
-        datasets.format_of(tmp_path, "no_such_format")
-    with pytest.raises(PluginError, match="dataset 'no_such_format'"):
-        datasets.format_of(None, "no_such_format")
+@pytest.mark.parametrize("folder", [Path("data"), None])
+def test_a_format_that_is_not_installed_is_refused(refused, folder: Path | None) -> None:
+    with refused(PluginError, "'no_such_format'", text=False):  # lists the installed ones
+        format_of(folder, "no_such_format")

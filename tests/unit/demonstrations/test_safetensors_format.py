@@ -19,6 +19,7 @@ from rlcore.demonstrations.safetensors_format import (
     DemonstrationWriter,
     SafetensorsFormat,
 )
+from rlcore.files.damaged_files import OtherVersionError
 
 
 def assert_equal(read, written):
@@ -49,14 +50,11 @@ def test_round_trip_in_canonical_order(tmp_path):
 
 def test_files_are_plain_and_described(tmp_path):
     read = write(tmp_path / "set", [demonstration(1, 3)])
-    rows = pq.read_table(tmp_path / "set" / "episodes.parquet").to_pylist()
-    assert rows == [
-        {
-            "task_index": 1, "trial": 3, "replica": 0, "task": "push",
-            "task_description": "push the cube — now", "success": True, "length": 5,
-            "file": "data/episode_000000.safetensors",
-        }
-    ]  # fmt: skip
+    (row,) = pq.read_table(tmp_path / "set" / "episodes.parquet").to_pylist()
+    address = {"task_index": 1, "trial": 3, "replica": 0}
+    content = {"task_description": "push the cube — now", "success": True, "length": 5}
+    file = {"task": "push", "file": "data/episode_000000.safetensors"}
+    assert row == address | content | file
     info = read.info
     assert info.cameras == {"front": [4, 6], "wrist": [2, 2]}
     reach = {"meaning": "ee_delta_position", "size": 3, "low": -1.0, "high": 1.0}
@@ -68,12 +66,11 @@ def test_files_are_plain_and_described(tmp_path):
     del wanted["path"], wanted["output"], wanted["format"]
     assert info.collect == wanted
     assert "rlcore" in info.versions
-    files = {p.relative_to(tmp_path / "set").as_posix()
-             for p in (tmp_path / "set").rglob("*") if p.is_file()}  # fmt: skip
-    assert files == {"info.json", "episodes.parquet", "data/episode_000000.safetensors"}
+    files = {path.name for path in (tmp_path / "set").rglob("*") if path.is_file()}
+    assert files == {"info.json", "episodes.parquet", "episode_000000.safetensors"}
 
 
-def test_what_failed_is_not_learned_from(tmp_path):
+def test_failed_episodes_are_not_learned_from(tmp_path):
     read = write(
         tmp_path, [demonstration(0, 0), demonstration(0, 1, False), demonstration(1, 0, False)]
     )
@@ -94,7 +91,7 @@ def test_an_interrupted_collection_is_readable_and_goes_on(tmp_path):
 
     with DemonstrationWriter(tmp_path, SPEC, COLLECT, seed=1) as writer:
         assert writer.episodes() == {Episode(0, 0), Episode(0, 1)}
-        with pytest.raises(ValueError, match="already"):
+        with pytest.raises(ValueError):
             writer.add(demonstration(0, 1))
         writer.add(demonstration(0, 2))
     read = DemonstrationSet(tmp_path)
@@ -103,20 +100,19 @@ def test_an_interrupted_collection_is_readable_and_goes_on(tmp_path):
         assert_equal(one, demonstration(0, trial))
 
 
-def test_a_full_disk_is_one_error(tmp_path, monkeypatch):
+def test_a_full_disk_is_refused_with_the_file(refused, tmp_path, monkeypatch):
     """The tensor library has an error of its own for it, without a number."""
 
     def full(*arguments, **named):
         raise SafetensorError("I/O error: No space left on device (os error 28)")
 
     with (
-        pytest.raises(CheckpointError, match=r"can't write .*episode_000001\.safe") as caught,
+        refused(CheckpointError, "episode_000001.safe", "free some space"),
         DemonstrationWriter(tmp_path, SPEC, COLLECT, seed=1) as writer,
     ):
         writer.add(demonstration(0, 0))
         monkeypatch.setattr(layout, "save_file", full)
         writer.add(demonstration(0, 1))
-    assert caught.value.hint.startswith("free some space; ")
     assert len(DemonstrationSet(tmp_path)) == 1
 
 
@@ -136,16 +132,16 @@ def test_a_removed_file_is_not_overwritten_by_the_next(tmp_path):
         ({"spec": replace(SPEC, tasks=("reach", "pull"))}, "tasks"),
     ],
 )
-def test_other_settings_need_another_folder(tmp_path, change, key):
+def test_a_folder_of_other_settings_is_refused(refused, tmp_path, change, key):
     write(tmp_path, [demonstration()])
     settings = {"spec": SPEC, "collect": COLLECT, "seed": 1, **change}
-    with pytest.raises(ConfigError, match=f"with {key} "):
+    with refused(ConfigError, key):
         DemonstrationWriter(tmp_path, settings["spec"], settings["collect"], seed=settings["seed"])
 
 
-def test_a_folder_of_other_files_is_left_alone(tmp_path):
+def test_a_folder_of_other_files_is_left_alone(refused, tmp_path):
     (tmp_path / "thesis.tex").write_text("precious")
-    with pytest.raises(ConfigError, match="files that are not demonstrations"):
+    with refused(ConfigError, tmp_path, "collect.output"):
         DemonstrationWriter(tmp_path, SPEC, COLLECT, seed=1)
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
 
@@ -160,10 +156,9 @@ def test_a_collection_killed_at_its_first_file_begins_anew(tmp_path, name):
     assert not list((tmp_path / "d").glob(".partial*"))
 
 
-def test_check_against_the_env_that_is_to_be_learnt(tmp_path):
-    read = write(tmp_path, [demonstration()])
-    read.check(SPEC)
-    for change, what in (
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
         ({"actions": (ActionChannel("ee_delta_position", 3),)}, "action entries"),
         ({"cameras": SPEC.cameras[:1]}, "cameras"),
         ({"cameras": SPEC.cameras[::-1]}, "cameras"),  # policies take them by order
@@ -171,92 +166,106 @@ def test_check_against_the_env_that_is_to_be_learnt(tmp_path):
         ({"states": (StateChannel("joints", 7),)}, "state entries"),
         # as many entries, in metres
         ({"actions": (replace(SPEC.actions[0], low=-0.1, high=0.1), SPEC.actions[1])}, "actions"),
-        ({"render_settings": {"fast_render": False}}, "fast_render True"),
-    ):
-        with pytest.raises(ConfigError, match=what) as caught:
-            read.check(replace(SPEC, **change))
-        assert "rlcore collect" in caught.value.hint
-    with pytest.raises(ConfigError, match="no demonstrations"):
-        write(tmp_path / "failed", [demonstration(0, 0, False)]).check(SPEC)
+        ({"render_settings": {"fast_render": False}}, "fast_render"),
+    ],
+    ids=["actions", "camera", "order", "pixels", "states", "ranges", "rendering"],
+)
+def test_demonstrations_of_another_env_are_refused(refused, tmp_path, change, word):
+    read = write(tmp_path, [demonstration()])
+    read.check(SPEC)
+    with refused(ConfigError, word, "rlcore collect"):
+        read.check(replace(SPEC, **change))
+
+
+def test_demonstrations_without_a_success_are_refused(refused, tmp_path):
+    with refused(ConfigError, tmp_path, "rlcore collect"):
+        write(tmp_path, [demonstration(0, 0, False)]).check(SPEC)
 
 
 @pytest.mark.parametrize("name", ["states", "actions"])
-def test_numbers_that_are_none_are_not_learned_from(tmp_path, name):
+def test_nan_in_a_demonstration_is_refused(refused, tmp_path, name):
     made = demonstration()
     vars(made)[name][1, 2] = np.nan
-    with pytest.raises(CheckpointError, match=f"{name} at step 1, entry 2 is nan"):
+    with refused(CheckpointError, name, "step 1", "entry 2"):
         write(tmp_path / "set", [made])[0]
 
 
-def test_missing_and_damaged(tmp_path):
-    with pytest.raises(CheckpointError, match="there are no demonstrations") as caught:
+def test_missing_data_sets_are_refused(refused, tmp_path):
+    with refused(CheckpointError, "gone", "rlcore collect"):
         DemonstrationSet(tmp_path / "gone")
-    assert "rlcore collect" in caught.value.hint
     (tmp_path / "empty").mkdir()
-    with pytest.raises(CheckpointError, match=r"has no info\.json"):
+    with refused(CheckpointError, "empty", "info.json"):
         DemonstrationSet(tmp_path / "empty")
 
+
+def test_damaged_data_sets_are_refused(refused, tmp_path):
     path = tmp_path / "set"
     read = write(path, [demonstration(0, 0), demonstration(0, 1)])
     first, second = (path / row.file for row in read.items)
     first.write_bytes(first.read_bytes()[:-10])
     second.unlink()
-    with pytest.raises(CheckpointError, match=r"episode_000000\.safetensors is damaged"):
-        read[0]
-    with pytest.raises(CheckpointError, match=r"episode_000001\.safetensors is missing"):
-        read[1]
-    (path / "episodes.parquet").write_bytes(b"PAR1")
-    with pytest.raises(CheckpointError, match=r"episodes\.parquet is damaged"):
-        DemonstrationSet(path)
+    for number, name in enumerate(("episode_000000.safetensors", "episode_000001.safetensors")):
+        with refused(CheckpointError, name, text=False):
+            read[number]
+    for name, content in (
+        ("episodes.parquet", b"PAR1"),
+        ("info.json", b"[]"),
+    ):
+        (path / name).write_bytes(content)
+        with refused(CheckpointError, name, text=False):
+            DemonstrationSet(path)
     (path / "info.json").write_text('{"format": "lerobot", "version": 3}')
-    with pytest.raises(CheckpointError, match=r"is lerobot 3.*or another program, wrote it"):
-        DemonstrationSet(path)
-    (path / "info.json").write_text("[]")
-    with pytest.raises(CheckpointError, match="damaged"):
+    with refused(OtherVersionError, "info.json", "lerobot 3", text=False):
         DemonstrationSet(path)
 
 
-def changed(file, **arrays):
+def change_tensors(file, **arrays):
     tensors = {**load_file(file), **arrays}
     row = read_row(file)
     save_file(tensors, file, metadata={"row": json.dumps(asdict(row))})
 
 
-def test_a_folder_is_judged_by_headers(tmp_path):
-    def check(path):
-        SafetensorsFormat().check_folder(path, SPEC, COLLECT, seed=1)
+STATES = np.zeros((4, 3), np.float32)  # of an episode of 5 steps
 
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda file: file.write_bytes(file.read_bytes()[:-1]), []),
+        (lambda file: change_tensors(file, states=STATES), ["states", "(4, 3)", "(5, 3)"]),
+        (lambda file: change_tensors(file, stray=STATES), ["stray"]),
+        (lambda file: file.unlink(), []),
+    ],
+    ids=["cut off", "shape", "another tensor", "missing"],
+)
+def test_a_folder_is_checked_by_headers(refused, tmp_path, damage, words):
+    check_folder(tmp_path)  # a new folder
+    write(tmp_path, [demonstration(0, 0), demonstration(0, 1)])
+    check_folder(tmp_path)
+    first = tmp_path / "data" / "episode_000000.safetensors"
+    damage(first)
+    with refused(CheckpointError, first.name, *words, text=False):
+        check_folder(tmp_path)
+
+
+def check_folder(path, spec=SPEC, seed=1):
+    SafetensorsFormat().check_folder(path, spec, COLLECT, seed=seed)
+
+
+def test_a_folder_of_other_demonstrations_is_refused(refused, tmp_path):
     path = tmp_path / "set"
-    check(path)  # it may be made there
     write(path, [demonstration(0, 0), demonstration(0, 1)])
-    check(path)
-    first = path / "data" / "episode_000000.safetensors"
-    whole = first.read_bytes()
-    states = np.zeros((4, 3), np.float32)  # of an episode of 5 steps
-    for damage, words in (
-        (lambda: first.write_bytes(whole[:-1]), "file not fully covered"),
-        (lambda: changed(first, states=states), r"states is .*\(4, 3\).*expected .*\(5, 3\)"),
-        (lambda: changed(first, stray=states), r"stray is .*expected None"),
-        (first.unlink, r"holds no episode_000000\.safetensors"),
-    ):
-        damage()
-        with pytest.raises(CheckpointError, match=words) as caught:
-            check(path)
-        assert "episode_000000.safetensors" in caught.value.message
-        first.write_bytes(whole)
-    with pytest.raises(ConfigError, match="cameras"):
-        SafetensorsFormat().check_folder(
-            path, replace(SPEC, cameras=SPEC.cameras[:1]), COLLECT, seed=1
-        )
-
+    with refused(ConfigError, "cameras"):
+        check_folder(path, spec=replace(SPEC, cameras=SPEC.cameras[:1]))
     (path / "episodes.parquet").unlink()  # as an interrupted collection leaves it
-    check(path)
-    with pytest.raises(ConfigError, match="with seed 1, now asked for 2"):
-        SafetensorsFormat().check_folder(path, SPEC, COLLECT, seed=2)
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "thesis.tex").write_text("precious")
-    with pytest.raises(ConfigError, match="files that are not demonstrations"):
-        check(tmp_path / "other")
+    check_folder(path)
+    with refused(ConfigError, "seed 1", 2, "collect.output"):
+        check_folder(path, seed=2)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.tex").write_text("precious")
+    with refused(ConfigError, other, "collect.output"):
+        check_folder(other)
 
 
 # -- splitting --------------------------------------------------------------------------------
@@ -303,12 +312,11 @@ def test_split_counts_by_hand(tmp_path, sizes, fraction, held):
     assert len(train) + len(val) == sum(sizes)
 
 
-def test_split_refusals(tmp_path):
+def test_a_fraction_without_a_split_is_refused(refused, tmp_path):
     read = write(tmp_path, [demonstration(0, 0), demonstration(1, 0)])
     assert [len(part) for part in read.split(0.0, seed=0)] == [2, 0]  # asked for none
     for fraction in (1.0, -0.5):
-        with pytest.raises(ConfigError, match="val_fraction"):
+        with refused(ConfigError, "sft.val_fraction=0"):
             read.split(fraction, seed=0)
-    with pytest.raises(ConfigError, match="leave none to validate on") as caught:
+    with refused(ConfigError, "sft.val_fraction=0", "collect.episodes_per_task"):
         read.split(0.5, seed=0)
-    assert "episodes_per_task" in caught.value.hint

@@ -13,7 +13,7 @@ COMMITS = ("0123456789abcdef0123456789abcdef01234567", "89abcdef0123456789abcdef
 
 
 def fill(cache: Path, name: str, commit: str, ref: str = "main", kind: str = "model") -> Path:
-    """A snapshot as `hf download NAME` leaves it in the cache."""
+    """Make a snapshot as `hf download NAME` leaves it in the cache."""
     folder = cache / f"{kind}s--{name.replace('/', '--')}"
     snapshot = folder / "snapshots" / commit
     snapshot.mkdir(parents=True)
@@ -29,7 +29,7 @@ def cache(tmp_path, monkeypatch) -> Path:
     return folder
 
 
-def test_a_name_has_two_words():
+def test_a_name_has_an_owner_and_a_name():
     for name in ("ORG/NAME", "gen-robot/openvla-7b-rlvla-warmup", "a/b.c"):
         assert hub.is_name(name)
     for path in ("NAME", "a/b/c", "/a/b", "./a", "../a", "~/a", "a/", "/a", ""):
@@ -57,7 +57,7 @@ def test_the_cache_has_revisions(cache):
     assert hub.cached("ORG/OTHER") is None and hub.cached("/no/where") is None
 
 
-def test_data_sets_come_newest_first(cache):
+def test_snapshots_of_a_data_set_are_ordered_newest_first(cache):
     """Each snapshot by the time of its folder; models of the same name are apart."""
     assert hub.snapshots("ORG/NAME", "dataset") == []
     first, second = (fill(cache, "ORG/NAME", commit, kind="dataset") for commit in COMMITS)
@@ -78,7 +78,7 @@ def test_data_sets_come_newest_first(cache):
         ({"HF_HOME": "~/mine"}, "mine/hub"),
     ],
 )
-def test_the_cache_is_where_the_hub_has_it(tmp_path, monkeypatch, variables, place):
+def test_the_cache_follows_the_variables_of_the_hub(tmp_path, monkeypatch, variables, place):
     for name in ("XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -1,4 +1,4 @@
-"""Small files are read whatever they turn out to be: an error at once, never a wait."""
+"""Small files of any content are read, or refused at once, without waiting."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rlcore.files.reading import (
     read_yaml,
 )
 
-pytestmark = pytest.mark.timeout(120)  # what waits, waits for ever
+pytestmark = pytest.mark.timeout(120)  # a read that waits never ends
 
 
 def pipe(path):
@@ -35,12 +35,12 @@ def endless(path):
 
 @pytest.mark.parametrize(
     ("make", "kind"),
-    [(pipe, "a pipe or"), (endless, "or a device"), (os.mkdir, "a folder")],
+    [(pipe, "pipe"), (endless, "device"), (os.mkdir, "folder")],
 )
 @pytest.mark.parametrize("read", [read_bytes, read_text, read_json, read_yaml, read_lines])
-def test_what_is_no_file_is_not_read(tmp_path, read, make, kind):
+def test_only_a_regular_file_is_read(tmp_path, read, make, kind):
     make(tmp_path / "x")
-    with pytest.raises(UnreadableError, match=f"it is .*{kind}.*, not a file"):
+    with pytest.raises(UnreadableError, match=kind):
         list(read(tmp_path / "x"))
 
 
@@ -55,14 +55,14 @@ def test_line_ends_are_those_of_any_system(tmp_path):
     assert read_text(tmp_path / "x") == "a\nb\nc\n"
 
 
-def test_a_file_of_a_terabyte_is_refused(tmp_path):
+def test_a_file_of_a_terabyte_is_refused(refused, tmp_path):
     with (tmp_path / "x").open("wb") as file:
         file.truncate(1 << 40)  # takes no room
-    with pytest.raises(UnreadableError, match="larger than 16 MiB"):
+    with refused(UnreadableError, "16 MiB"):
         read_json(tmp_path / "x")
-    with pytest.raises(UnreadableError, match="larger than 128 KiB"):
+    with refused(UnreadableError, "128 KiB"):
         read_yaml(tmp_path / "x")
-    with pytest.raises(UnreadableError, match="a line is longer than 1 MiB"):
+    with refused(UnreadableError, "1 MiB"):
         list(read_lines(tmp_path / "x"))
 
 
@@ -81,22 +81,16 @@ def test_lines_end_where_they_are_whole(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, "1" * 100_000, "{", "\0", ""])
-def test_no_json(text):
+def test_invalid_json_is_refused(text):
     with pytest.raises(UnreadableError):
         parse_json(text)
 
 
 def bomb(levels: int) -> str:
-    """Ten times as many values each level: 10 ** levels."""
+    """Repeat each level ten times in the next: 10 ** levels values."""
     lines = ["a0: &a0 x"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, levels + 1)]
     return "\n".join(lines)
-
-
-def test_aliases_that_expand_to_more_than_memory_holds_are_refused(tmp_path):
-    (tmp_path / "x").write_text(bomb(12))
-    with pytest.raises(UnreadableError, match="aliases expand to more than"):
-        read_yaml(tmp_path / "x")
 
 
 def test_values_are_counted_as_often_as_they_are_repeated():
@@ -110,24 +104,35 @@ def test_values_are_counted_as_often_as_they_are_repeated():
         check_yaml(twice(n + 1))
 
 
-def test_merged_mappings_are_counted_too():
+def merges(levels: int) -> str:
+    """Merge ten mappings in each level."""
     lines = ["a0: &a0 {k: v}"]
-    lines += [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}]}}" for n in range(1, 10)]
-    with pytest.raises(UnreadableError, match="aliases expand"):
-        check_yaml("\n".join(lines))
+    lines += [
+        f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}]}}" for n in range(1, levels + 1)
+    ]
+    return "\n".join(lines)
 
 
-@pytest.mark.parametrize("text", ["a: &a [*a]", "&a {b: *a}", "a: &a\n  b: [1, {c: *a}]"])
-def test_a_value_that_holds_itself(text):
-    with pytest.raises(UnreadableError, match="aliases expand to more than"):
-        check_yaml(text)
+@pytest.mark.parametrize(
+    "text",
+    [bomb(12), merges(9), "a: &a [*a]", "&a {b: *a}"],
+    ids=["lists", "merged mappings", "a list in itself", "a mapping in itself"],
+)
+def test_aliases_that_expand_to_too_many_values_are_refused(refused, tmp_path, text):
+    (tmp_path / "x").write_text(text)
+    with refused(UnreadableError, "aliases", MAX_NODES):
+        read_yaml(tmp_path / "x")
 
 
-@pytest.mark.parametrize("text", ["a: " + "[" * 60_000, "a: " + "{a: " * 30_000, "- " * 60_000])
-def test_values_too_deep_in_each_other(tmp_path, text):
+@pytest.mark.parametrize(
+    "text",
+    ["a: " + "[" * 60_000, "a: " + "{a: " * 30_000, "- " * 60_000],
+    ids=["lists", "mappings", "block lists"],
+)
+def test_values_too_deep_in_each_other_are_refused(refused, tmp_path, text):
     (tmp_path / "x").write_text(text)
     assert len(text) < MAX_YAML_BYTES
-    with pytest.raises(UnreadableError, match="too deep"):
+    with refused(UnreadableError, "deep"):
         read_yaml(tmp_path / "x")
 
 
@@ -144,15 +149,15 @@ def test_aliases_that_share_a_value_are_fine(tmp_path):
         (read_yaml, "a:\n  b: 1\n  c: 2\n  b: 3\n"),
     ],
 )
-def test_a_key_that_appears_twice_is_refused_where_that_is_asked(tmp_path, read, text):
+def test_a_key_that_appears_twice_is_refused_on_request(refused, tmp_path, read, text):
     (tmp_path / "x").write_text(text)
     assert read(tmp_path / "x") == {"a": {"b": 3, "c": 2}}
-    with pytest.raises(UnreadableError, match="'b' appears twice"):
+    with refused(UnreadableError, "'b'"):
         read(tmp_path / "x", once=True)
 
 
 @pytest.mark.parametrize("text", ["a: 2026-13-45", "a: [", "a: @", "a: 1\n---\nb: 2"])
-def test_no_yaml(tmp_path, text):
+def test_invalid_yaml_is_refused(tmp_path, text):
     (tmp_path / "x").write_text(text)
     with pytest.raises(UnreadableError):
         read_yaml(tmp_path / "x")
@@ -170,11 +175,11 @@ def test_tags_that_make_objects_are_refused(tmp_path, tag):
         read_yaml(tmp_path / "x")
 
 
-def test_files_that_are_read_stay_open_for_nobody(tmp_path):
+def test_a_file_is_closed_after_it_was_read(tmp_path):
     (tmp_path / "x").write_text("1")
     read_json(tmp_path / "x")
     with pytest.raises(UnreadableError):
         read_json(tmp_path / "x", most=0)
-    if sys.platform == "linux":  # elsewhere nobody tells
-        open_ones = [Path(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
-        assert tmp_path / "x" not in [each.resolve() for each in open_ones]
+    if sys.platform == "linux":  # other systems have no list of open files
+        descriptors = [Path(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
+        assert tmp_path / "x" not in [descriptor.resolve() for descriptor in descriptors]

@@ -1,4 +1,4 @@
-"""Headers of safetensors files: what they say, and what is refused."""
+"""Headers of safetensors files are read, and invalid ones refused."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ def test_names_dtypes_and_shapes(tmp_path: Path):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int64, torch.bool])
 def test_what_safetensors_writes_is_read(tmp_path: Path, dtype: torch.dtype):
-    save_file({"x": torch.zeros(3, 0, 5).to(dtype), "y": torch.tensor(1).to(dtype)},
-              tmp_path / "f.safetensors")  # fmt: skip
-    shapes = {name: one.shape for name, one in read_headers(tmp_path / "f.safetensors").items()}
+    tensors = {"x": torch.zeros(3, 0, 5).to(dtype), "y": torch.tensor(1).to(dtype)}
+    save_file(tensors, tmp_path / "f.safetensors")
+    headers = read_headers(tmp_path / "f.safetensors")
+    shapes = {name: header.shape for name, header in headers.items()}
     assert shapes == {"x": (3, 0, 5), "y": ()}
 
 
@@ -45,48 +46,47 @@ def entry(dtype: object = "F32", shape: object = (2,), place: object = (0, 8)) -
 
 
 @pytest.mark.parametrize(
-    ("header", "tensors", "said"),
+    ("header", "tensors"),
     [
-        ({"a": entry()}, 7, "file not fully covered"),  # cut off
-        ({"a": entry()}, 9, "file not fully covered"),
-        ([], 0, "expected struct"),
-        ({"a": 3}, 0, "expected struct"),
-        ({"a": {"dtype": "F32"}}, 8, "missing field"),
-        ({"a": {"shape": [2], "data_offsets": [0, 8]}}, 8, "missing field `dtype`"),
-        ({"a": entry(dtype="F33")}, 8, "unknown variant `F33`"),
-        ({"a": entry(shape=(3,))}, 8, "invalid shape, data type, or offset for tensor"),
-        ({"a": entry(shape=(-2,))}, 8, "expected usize"),
-        ({"a": entry(shape=(2.0,))}, 8, "expected usize"),
-        ({"a": entry(shape=(True, 2))}, 8, "expected usize"),
-        ({"a": entry(shape=(2**40, 2**40))}, 8, "overflow"),
-        ({"a": entry(place=(8, 0))}, 8, "invalid offset for tensor `a`"),
-        ({"a": entry(place=(4, 12))}, 12, "invalid offset for tensor `a`"),
-        ({"a": entry(), "b": entry(place=(12, 20))}, 20, "invalid offset for tensor `b`"),  # a hole
-        ({"a": entry(), "b": entry(place=(4, 12))}, 12, "invalid offset for tensor `b`"),  # overlap
-        ({"a": entry(), "b": entry()}, 8, "invalid offset for tensor"),
+        ({"a": entry()}, 7),  # cut off
+        ({"a": entry()}, 9),
+        ([], 0),
+        ({"a": 3}, 0),
+        ({"a": {"dtype": "F32"}}, 8),
+        ({"a": entry(dtype="F33")}, 8),
+        ({"a": entry(shape=(3,))}, 8),
+        ({"a": entry(shape=(-2,))}, 8),
+        ({"a": entry(shape=(2.0,))}, 8),
+        ({"a": entry(shape=(True, 2))}, 8),
+        ({"a": entry(shape=(2**40, 2**40))}, 8),
+        ({"a": entry(place=(8, 0))}, 8),
+        ({"a": entry(place=(4, 12))}, 12),
+        ({"a": entry(), "b": entry(place=(12, 20))}, 20),  # a hole
+        ({"a": entry(), "b": entry(place=(4, 12))}, 12),  # overlap
+        ({"a": entry(), "b": entry()}, 8),
     ],
 )
-def test_a_header_that_can_not_be(tmp_path: Path, header: object, tensors: int, said: str):
+def test_an_invalid_header_is_refused(refused, tmp_path: Path, header: object, tensors: int):
     path = written(tmp_path / "f.safetensors", header, tensors)
-    with pytest.raises(CheckpointError, match=rf"f\.safetensors is damaged .*{said}"):
+    with refused(CheckpointError, "f.safetensors", text=False):  # the text of the library
         read_headers(path)
 
 
-def test_a_file_that_is_none(tmp_path: Path):
-    with pytest.raises(CheckpointError, match=r"holds no gone\.safetensors"):
+def test_a_file_of_another_format_is_refused(refused, tmp_path: Path):
+    with refused(CheckpointError, "gone.safetensors"):
         read_headers(tmp_path / "gone.safetensors")
     (tmp_path / "page").write_text("<html>not found</html>")
     (tmp_path / "cut").write_bytes(written(tmp_path / "whole", {"a": entry()}, 8).read_bytes()[:20])
     (tmp_path / "words").write_bytes((4).to_bytes(8, "little") + b"none")
     (tmp_path / "deep").write_bytes((10**5).to_bytes(8, "little") + b"[" * 10**5)
-    for name, said in (("page", "too large"), ("cut", "length"), ("words", "JSON"), ("deep", "J")):
-        with pytest.raises(CheckpointError, match=rf"{name} is damaged or incomplete \(.*{said}"):
+    for name in ("page", "cut", "words", "deep"):
+        with refused(CheckpointError, name, text=False):
             read_headers(tmp_path / name)
 
 
-def test_a_pipe_is_not_waited_for(tmp_path: Path):
+def test_a_pipe_is_refused_at_once(refused, tmp_path: Path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(CheckpointError, match="it is a pipe or a device, not a file"):
+    with refused(CheckpointError, "pipe"):
         read_headers(tmp_path / "pipe")
 
 
