@@ -23,7 +23,7 @@ from rlcore_weights.headers import read_headers
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from rlcore.contracts.errors import CheckpointError, ConfigError, UserError
+from rlcore.contracts.errors import ConfigError
 
 # rlinf/models/__init__.py of RLinf
 RLINF_TARGETS = [
@@ -105,15 +105,6 @@ def assert_same(policy, merged: nn.Module) -> None:
         torch.testing.assert_close(parameter, expected[name], rtol=0, atol=2e-6, msg=name)
 
 
-def refuse(config, env_spec, match: str, kind: type[UserError] = CheckpointError) -> UserError:
-    """The policy is not built, and its spec says so too: that is before any worker starts."""
-    with pytest.raises(kind, match=match):
-        make(config, env_spec=env_spec)
-    with pytest.raises(kind, match=match) as refused:
-        policy_spec(config, env_spec)
-    return refused.value
-
-
 # -- what loads -----------------------------------------------------------------------------------
 
 
@@ -143,7 +134,7 @@ def assert_same_function(policy, merged: nn.Module) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_adapters_of_another_base(base, network, env_spec, tmp_path, dtype):
+def test_adapters_of_another_base(base, network, env_spec, tmp_path, dtype, refuse):
     """The copy tells, also one that was rounded to bfloat16."""
     written(network, tmp_path / "a", base="some/base", target_modules=["q_proj", "lm_head"])
     file = tmp_path / "a" / "adapter_model.safetensors"
@@ -155,12 +146,13 @@ def test_adapters_of_another_base(base, network, env_spec, tmp_path, dtype):
     weights = load_file(base / "model.safetensors")
     weights["language_model.lm_head.weight"][3, 3] += 0.1
     save_file(weights, other / "model.safetensors")
-    error = refuse(
+    refuse(
         beside(other, tmp_path / "a"),
-        env_spec,
-        "copy of language_model.lm_head.weight.*other.*'some/base'",
+        "language_model.lm_head.weight",
+        other,
+        "some/base",
+        "actor.model.model_path",
     )
-    assert "actor.model.model_path" in error.hint
 
 
 def test_adapters_of_the_original_trainer_are_merged_or_trained_on(
@@ -219,7 +211,7 @@ def test_rslora_is_trained_on_with_the_alpha_that_means_the_same(base, network, 
     assert content["lora_alpha"] == 12 and content["target_modules"] == ["q_proj"]
 
 
-def test_a_copy_of_the_embedding_is_no_trained_weight(base, network, env_spec, tmp_path):
+def test_a_copy_of_the_embedding_is_no_trained_weight(base, network, env_spec, tmp_path, refuse):
     """`save_embedding_layers=True` writes both embeddings, which adapters leave as they were."""
     model = get_peft_model(copy.deepcopy(network), LoraConfig(r=4, target_modules=["q_proj"]))
     model.save_pretrained(tmp_path, save_embedding_layers=True)
@@ -230,7 +222,7 @@ def test_a_copy_of_the_embedding_is_no_trained_weight(base, network, env_spec, t
     tensors = load_file(file)
     tensors["base_model.model.language_model.model.embed_tokens.weight"] += 1
     save_file(tensors, file)
-    refuse(beside(base, tmp_path), env_spec, r"copy of language_model\.model\.embed_tokens\.weight")
+    refuse(beside(base, tmp_path), "language_model.model.embed_tokens.weight", text=False)
 
 
 def test_the_folder_of_a_trainer_that_did_not_merge(base, network, env_spec, tmp_path):
@@ -268,35 +260,30 @@ def cache(base, tmp_path, monkeypatch) -> Path:
     return folder
 
 
-def test_a_name_on_the_hub_is_looked_up_in_the_cache(cache, network, env_spec, tmp_path):
+def test_a_name_on_the_hub_is_looked_up_in_the_cache(
+    cache, network, env_spec, tmp_path, refuse, edit
+):
     merged = written(
         network, tmp_path / "a", base="openvla/openvla-7b", target_modules=["q_proj", "lm_head"]
     )
     assert_same(make(at(tmp_path / "a"), env_spec=env_spec), merged)
     written(network, tmp_path / "b", base="openvla/another", target_modules=["q_proj"])
-    error = refuse(
+    refuse(
         at(tmp_path / "b"),
-        env_spec,
-        "'openvla/another', which is not a folder here, nor a model in the cache",
+        "hf download openvla/another --local-dir BASE",
+        f"actor.model.model_path=BASE actor.model.lora_path={tmp_path / 'b'}",
     )
-    assert "hf download openvla/another --local-dir BASE" in error.hint
-    assert f"actor.model.model_path=BASE actor.model.lora_path={tmp_path / 'b'}" in error.hint
-    path = tmp_path / "a" / "adapter_config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "revision": "v2"}))
-    error = refuse(at(tmp_path / "a"), env_spec, "nor a model in the cache")
-    assert "hf download openvla/openvla-7b --revision v2 --local-dir BASE" in error.hint
+    edit(tmp_path / "a" / "adapter_config.json", {"revision": "v2"})
+    download = "hf download openvla/openvla-7b --revision v2 --local-dir BASE"
+    refuse(at(tmp_path / "a"), download)
 
 
-def test_a_folder_that_is_gone_or_not_named(network, env_spec, tmp_path):
-    written(network, tmp_path / "a", base="/home/me/openvla-7b", target_modules=["q_proj"])
-    error = refuse(
-        at(tmp_path / "a"), env_spec, "'/home/me/openvla-7b', which is not a folder here"
-    )
+@pytest.mark.parametrize("named", ["/home/me/openvla-7b", None])
+def test_a_base_that_is_gone_or_not_named_is_refused(network, refuse, tmp_path, named):
+    written(network, tmp_path, base=named, target_modules=["q_proj"])
+    key = f"actor.model.lora_path={tmp_path}"
+    error = refuse(at(tmp_path), named or "adapter_config.json", key, "actor.model.model_path")
     assert "hf download" not in error.hint
-    assert f"actor.model.model_path=BASE actor.model.lora_path={tmp_path / 'a'}" in error.hint
-    written(network, tmp_path / "b", base=None, target_modules=["q_proj"])
-    error = refuse(at(tmp_path / "b"), env_spec, "does not name the model that the adapters adapt")
-    assert f"actor.model.lora_path={tmp_path / 'b'}" in error.hint
 
 
 def test_a_folder_named_from_where_the_adapters_are(base, network, env_spec, tmp_path):
@@ -305,16 +292,14 @@ def test_a_folder_named_from_where_the_adapters_are(base, network, env_spec, tmp
     assert_same(make(at(tmp_path / "a"), env_spec=env_spec), merged)
 
 
-def test_paths_that_make_no_sense_together(base, network, env_spec, tmp_path):
+def test_paths_that_make_no_sense_together_are_refused(base, network, refuse, tmp_path):
     written(network, tmp_path / "a", base=str(base), target_modules=["q_proj"])
     adapters, gone = tmp_path / "a", tmp_path / "gone"
-    error = refuse(
-        replace(settings(), lora_path=str(adapters)), env_spec, "lora_path needs", ConfigError
-    )
-    assert f"actor.model.model_path={adapters} alone" in error.hint
-    refuse(beside(base, gone), env_spec, "lora_path '.*gone' is not a folder")
-    refuse(beside(base, base), env_spec, "lora_path '.*base' holds no adapters")
-    refuse(beside(adapters, adapters), env_spec, "model_path '.*a' holds adapters itself")
+    alone = replace(settings(), lora_path=str(adapters))
+    refuse(alone, "lora_path", f"actor.model.model_path={adapters}", kind=ConfigError)
+    refuse(beside(base, gone), "lora_path", gone)
+    refuse(beside(base, base), "lora_path", base, text=False)
+    refuse(beside(adapters, adapters), "model_path", adapters)
 
 
 # -- what is refused ------------------------------------------------------------------------------
@@ -322,7 +307,7 @@ def test_paths_that_make_no_sense_together(base, network, env_spec, tmp_path):
 
 @pytest.mark.quick(2)
 @pytest.mark.parametrize(
-    ("how", "match"),
+    ("how", "word"),
     [
         ({"use_dora": True}, "use_dora=True"),
         (
@@ -330,25 +315,24 @@ def test_paths_that_make_no_sense_together(base, network, env_spec, tmp_path):
             "lora_bias=True",
         ),
         ({"bias": "all"}, "bias='all'"),
-        (
-            {"target_modules": ["embed_tokens"]},
-            r"embed_tokens\.lora_embedding_A, which is no plain LoRA adapter of a linear map",
-        ),
+        ({"target_modules": ["embed_tokens"]}, "embed_tokens.lora_embedding_A"),
     ],
 )
-def test_what_can_not_be_loaded_exactly(base, network, env_spec, tmp_path, how, match):
+def test_adapters_that_can_not_be_loaded_exactly_are_refused(
+    base, network, refuse, tmp_path, how, word
+):
     written(network, tmp_path, **{"target_modules": ["q_proj"], **how})
-    error = refuse(beside(base, tmp_path), env_spec, match)
-    assert "merge_and_unload" in error.hint
+    refuse(beside(base, tmp_path), word, "merge_and_unload")
 
 
-def test_a_network_and_adapters_in_one_folder(base, network, env_spec, tmp_path):
-    """They may be merged or not: what would be loaded is not guessed. With lora_path it is said."""
+def test_a_network_and_adapters_in_one_folder_need_lora_path(
+    base, network, env_spec, tmp_path, refuse
+):
+    """They may be merged or not: what would be loaded is not guessed."""
     folder = tmp_path / "both"
     merged = written(network, folder, base=str(base), target_modules=["q_proj"])
     shutil.copytree(base, folder, dirs_exist_ok=True)
-    error = refuse(at(folder), env_spec, "holds a network and adapters")
-    assert "actor.model.lora_path" in error.hint
+    refuse(at(folder), "actor.model.lora_path")
     own = folder / "lora_adapter"  # as RLinf publishes a base with the adapters to train on
     own.mkdir()
     for name in ("adapter_config.json", "adapter_model.safetensors"):
@@ -356,42 +340,44 @@ def test_a_network_and_adapters_in_one_folder(base, network, env_spec, tmp_path)
     assert_same(make(beside(folder, own), env_spec=env_spec), merged)
 
 
-def test_adapters_without_their_weights(base, network, env_spec, tmp_path):
+def test_adapters_without_their_weights_are_refused(base, network, env_spec, tmp_path, refuse):
     """As after a download that broke off. Beside a network they may be merged into it or lost."""
     merged = written(network, tmp_path, base=str(base), target_modules=["q_proj"])
     (tmp_path / "adapter_model.safetensors").unlink()
     for config in (at(tmp_path), beside(base, tmp_path)):
-        refuse(config, env_spec, r"holds adapter_config\.json, but no adapter_model\.safetensors")
+        refuse(config, "adapter_config.json", "adapter_model.safetensors")
     shutil.copytree(base, tmp_path, dirs_exist_ok=True)
     save_file(dict(merged.state_dict()), tmp_path / "model.safetensors")
-    refuse(at(tmp_path), env_spec, r"weights in model\.safetensors, and adapters in adapter_config")
+    refuse(at(tmp_path), "model.safetensors", "adapter_config")
     (tmp_path / "adapter_config.json").unlink()
     assert_same(make(at(tmp_path), env_spec=env_spec), merged)
 
 
 @pytest.mark.parametrize(
-    ("how", "named"),
+    ("key", "value"),
     [
-        ({"rank_pattern": {"layers.0.self_attn.q_proj": 2}}, "rank_pattern="),
-        ({"alpha_pattern": {"layers.0.self_attn.q_proj": 2}}, "alpha_pattern="),
-        ({"modules_to_save": ["fc3"]}, r"modules_to_save=\['fc3'\]"),
+        ("rank_pattern", {"layers.0.self_attn.q_proj": 2}),
+        ("alpha_pattern", {"layers.0.self_attn.q_proj": 2}),
+        ("modules_to_save", ["fc3"]),
     ],
 )
-def test_what_can_be_merged_only(base, network, env_spec, tmp_path, how, named):
-    written(network, tmp_path, target_modules=["q_proj"], **how)
-    config = beside(base, tmp_path, is_lora=True, lora_rank=4)
-    error = refuse(config, env_spec, f"can be merged, but not trained on: {named}")
-    assert "is_lora=false" in error.hint
+def test_adapters_that_can_only_be_merged_are_not_trained_on(
+    base, network, refuse, tmp_path, key, value
+):
+    written(network, tmp_path, target_modules=["q_proj"], **{key: value})
+    refuse(beside(base, tmp_path, is_lora=True, lora_rank=4), f"{key}=", "is_lora=false")
 
 
 @pytest.mark.long
-def test_pickled_adapters_name_the_command_that_converts_them(base, network, env_spec, tmp_path):
+def test_pickled_adapters_name_the_command_that_converts_them(
+    base, network, env_spec, tmp_path, refuse
+):
     """`safe_serialization=False` of peft. The command is run, and then they load."""
     merged = written(network, tmp_path, target_modules=["q_proj", "lm_head"])
     file = tmp_path / "adapter_model.safetensors"
     torch.save(load_file(file), tmp_path / "adapter_model.bin")
     file.unlink()
-    error = refuse(beside(base, tmp_path), env_spec, r"holds adapter_model\.bin, not adapter_model")
+    error = refuse(beside(base, tmp_path), "adapter_model.bin", text=False)
     command = error.hint.partition(": ")[2].replace("python", sys.executable, 1)
     subprocess.run(command, shell=True, check=True)
     assert_same(make(beside(base, tmp_path), env_spec=env_spec), merged)

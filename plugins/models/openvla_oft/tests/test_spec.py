@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import pytest
 import torch
+from internals import check, compose
 from rlcore_model_openvla_oft.policy import RegressionPolicy, make
 from rlcore_model_openvla_oft.settings import OpenVLAOFTConfig
 from rlcore_model_openvla_oft.spec import policy_spec
 
-from rlcore.checks.run import check
-from rlcore.config.compose import compose
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.rng import RowKeys
 from rlcore.placement import Inventory, Node, make_plan
@@ -65,26 +64,24 @@ def test_counts_are_those_of_the_policy(env_spec):
 
 
 @pytest.mark.parametrize(
-    ("changes", "match"),
+    ("changes", "words"),
     [
-        ({"size": "openvla_8b"}, "size must be one of .* Did you mean 'openvla_7b'"),
-        ({"num_images_in_input": 2},
-         r"num_images_in_input must be in 1\.\.1, the cameras of env 'fake' \(camera0\), got 2"),
-        ({"num_images_in_input": 0}, r"num_images_in_input must be in 1\.\.1, .* got 0"),
-        ({"action_dim": 7}, "7 entries .* executed .* env 'fake' have 4"),
-        ({"action_entries": [0, 1, 2]}, "3 entries .* executed .* env 'fake' have 4"),
-        ({"action_entries": [0, 1, 2, 2]}, "must be different numbers"),
-        ({"action_dim": 4, "action_entries": [0, 1, 2, 6]}, "below 4, the entries"),
-        ({"use_proprio": True}, "use_proprio.* must be false with implement_version 'rlinf'"),
-        ({"use_film": True, "use_l1_regression": True}, "{use_film, use_l1_regression} must be"),
-        ({"implement_version": "official", "use_proprio": True},
-         "proprio_dim must be 4, the state entries of env 'fake', got 7"),
-        ({"save_adapters_only": True}, "save_adapters_only must be false without is_lora"),
-        ({"save_adapters_only": True, "is_lora": True}, "save_adapters_only .* without model_path"),
+        ({"size": "openvla_8b"}, ["size", "openvla_7b"]),
+        ({"num_images_in_input": 2}, ["num_images_in_input", "1..1", "'fake'", "camera0"]),
+        ({"num_images_in_input": 0}, ["num_images_in_input", "1..1"]),
+        ({"action_dim": 7}, ["7 entries", "'fake'", "actor.model.action_entries=[0, 1, 2, 6]"]),
+        ({"action_entries": [0, 1, 2]}, ["3 entries", "'fake'"]),
+        ({"action_entries": [0, 1, 2, 2]}, ["action_entries"]),
+        ({"action_dim": 4, "action_entries": [0, 1, 2, 6]}, ["action_entries", "below 4"]),
+        ({"use_proprio": True}, ["use_proprio", "implement_version", "rlinf"]),
+        ({"use_film": True, "use_l1_regression": True}, ["use_film", "use_l1_regression"]),
+        ({"implement_version": "official", "use_proprio": True}, ["proprio_dim", "4", "'fake'"]),
+        ({"save_adapters_only": True}, ["save_adapters_only", "is_lora"]),
+        ({"save_adapters_only": True, "is_lora": True}, ["save_adapters_only", "model_path"]),
     ],
-)  # fmt: skip
-def test_what_does_not_fit_is_refused(env_spec, changes, match):
-    with pytest.raises(ConfigError, match=match):
+)
+def test_settings_that_do_not_fit_are_refused(env_spec, refused, changes, words):
+    with refused(ConfigError, *words):
         policy_spec(settings(**changes), env_spec)
 
 
@@ -93,14 +90,8 @@ def test_keys_of_a_critic_mean_nothing_without_one(env_spec):
     assert policy_spec(settings(**keys), env_spec) == policy_spec(settings(), env_spec)
 
 
-def test_entries_to_execute_are_proposed(env_spec):
-    with pytest.raises(ConfigError) as refused:
-        policy_spec(settings(action_dim=7), env_spec)
-    assert "actor.model.action_entries=[0, 1, 2, 6]" in str(refused.value)
-
-
-def test_a_sentence_that_is_too_long_for_the_prompt(env_spec):
-    with pytest.raises(ConfigError, match=r"max_prompt_length must be at least .* got 6"):
+def test_an_instruction_that_is_too_long_for_the_prompt_is_refused(env_spec, refused):
+    with refused(ConfigError, "max_prompt_length", "6"):
         make(settings(max_prompt_length=6), env_spec=env_spec)
 
 
@@ -112,35 +103,32 @@ def registry():
     return load_plugins()
 
 
-def refusals(registry, *overrides: str) -> str:
-    """What is said of a run on a machine of eight large GPUs; empty if it is planned."""
+def plan(registry, *overrides: str) -> None:
+    """Check a run on a machine of eight large GPUs."""
     config = compose([*RUN, *overrides], registry=registry)
     gpus = Inventory.uniform(1, Node(cpus=64, gpus=8))
-    try:
-        check(config, registry, make_plan(config.cluster, gpus, registry))
-    except ConfigError as error:
-        return error.message
-    return ""
+    check(config, registry, make_plan(config.cluster, gpus, registry))
 
 
 def test_the_published_model_is_planned(registry):
-    assert refusals(registry) == ""
+    plan(registry)
     checkpointing = "actor.fsdp_config.gradient_checkpointing=true"
-    assert refusals(registry, "actor.model.is_lora=true", checkpointing) == ""
+    plan(registry, "actor.model.is_lora=true", checkpointing)
 
 
-def test_a_chunk_longer_than_an_episode(registry):
-    said = refusals(registry, "actor.model.num_action_chunks=400")
-    assert "actor.model.num_action_chunks must be at most env.train.max_episode_steps" in said
+def test_a_chunk_longer_than_an_episode_is_refused(registry, refused):
+    with refused(ConfigError, "actor.model.num_action_chunks", "env.train.max_episode_steps"):
+        plan(registry, "actor.model.num_action_chunks=400")
 
 
-def test_the_l1_head_is_for_evaluation(registry):
+def test_the_l1_head_is_for_evaluation(registry, refused):
     l1 = ["actor.model.implement_version=official", "actor.model.use_l1_regression=true"]
-    assert "runner.only_eval must be true: actor.model.use_l1_regression" in refusals(registry, *l1)
-    assert refusals(registry, *l1, "runner.only_eval=true") == ""
+    with refused(ConfigError, "runner.only_eval", "actor.model.use_l1_regression"):
+        plan(registry, *l1)
+    plan(registry, *l1, "runner.only_eval=true")
 
 
-def test_a_policy_with_an_l1_head(env_spec, observe, tmp_path):
+def test_a_policy_with_an_l1_head(env_spec, observe, tmp_path, refused):
     """Its actions are the head's, un-normalised; after a round trip too."""
     torch.manual_seed(0)
     config = official(use_l1_regression=True, add_value_head=True)
@@ -157,16 +145,17 @@ def test_a_policy_with_an_l1_head(env_spec, observe, tmp_path):
     other = make(replace(config, model_path=str(tmp_path)), env_spec=env_spec)
     again = other.act(inputs, KEYS, deterministic=True)
     assert again.actions.tobytes() == output.actions.tobytes()
-    for refused in (lambda: policy.act(inputs, KEYS), lambda: policy.evaluate({}, {})):
-        with pytest.raises(ConfigError, match="without log-probs"):
-            refused()
+    with refused(ConfigError, "use_l1_regression"):
+        policy.act(inputs, KEYS)
+    with refused(ConfigError, "use_l1_regression"):
+        policy.evaluate({}, {})
 
 
-def test_prompts_of_all_sentences_must_fit_before_anything_starts(env_spec):
+def test_prompts_of_all_instructions_must_fit_before_anything_starts(env_spec, refused):
     """Not only of those by which the tasks are known."""
-    told = replace(
+    long = replace(
         env_spec, episode_instructions=("put the kitchen shovel on the gramophone disk, please",)
     )
-    policy_spec(settings(), told)
-    with pytest.raises(ConfigError, match=r"(?s)max_prompt_length must be at least .* shovel"):
-        policy_spec(settings(max_prompt_length=4), told)
+    policy_spec(settings(), long)
+    with refused(ConfigError, "max_prompt_length", "kitchen shovel"):
+        policy_spec(settings(max_prompt_length=4), long)
