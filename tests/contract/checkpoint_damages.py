@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from internals import OWN_DIGEST
 from safetensors.torch import load_file, save_file
 
 from rlcore.contracts.rng import generator
-from rlcore.runs.state import OWN_DIGEST, own_digest
+from rlcore.runs.state import own_digest
 
 WEIGHTS, HEADS, STATS = "model.safetensors", "rl_heads.safetensors", "norm_stats.json"
 TOKENIZER = "paligemma_tokenizer.model"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from internals import session
 from refused import refuse
-
-from rlcore.training import session
 
 
 @pytest.fixture

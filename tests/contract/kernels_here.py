@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rlcore.config.compose import compose
+from internals import compose
+
 from rlcore.config.schema import RunConfig
 
 BATCHES = (1, 4, 8, 16, 64)
@@ -49,16 +50,13 @@ def look() -> dict[str, Any]:
 
 def play() -> list[dict[str, float | None]]:
     """The metrics of a run in one process, and those of one with two stages and processes apart."""
+    from internals import assemble, read_metrics, train
     from rlcore_tools.report.sameness import untimed
-
-    from rlcore.runs.trackers import read_metrics
-    from rlcore.training import train
-    from rlcore.training.assembly import assemble
 
     def metrics(config: RunConfig) -> Any:
         with tempfile.TemporaryDirectory() as logs:
             logger = replace(config.runner.logger, log_path=logs)
-            train.run(assemble(replace(config, runner=replace(config.runner, logger=logger))))
+            train(assemble(replace(config, runner=replace(config.runner, logger=logger))))
             return untimed(read_metrics(Path(logs) / "run" / "metrics.jsonl"))
 
     apart = ("cluster.component_placement={env: 0, rollout: 0, actor: 1}", STAGES)

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from rlcore.cli.main import main
-from rlcore.config.schema.runner import LoggerConfig
+from rlcore.config.schema import LoggerConfig
 
 PAGE = Path(__file__).parents[2] / "docs/cluster.md"
 BLOCKS = re.findall(r"```(?:bash|sh)\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)

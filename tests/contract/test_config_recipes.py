@@ -12,15 +12,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from internals import check, compose, to_yaml
 
 from rlcore.checks import instruction_warnings as words
 from rlcore.checks import places
 from rlcore.checks.facts import env_spec
-from rlcore.checks.run import check
 from rlcore.cli.main import main
 from rlcore.config import instructions
 from rlcore.config.catalog import Catalog
-from rlcore.config.compose import compose, to_yaml
 from rlcore.config.differences import differences
 from rlcore.config.schema import RunConfig
 from rlcore.config.warning import ConfigWarning

@@ -8,11 +8,11 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from internals import protocol_spec
 
 from rlcore.config.catalog import Catalog
 from rlcore.config.costs import Cost, cost_of
 from rlcore.plugins.registry import load_plugins
-from rlcore.training.protocol.rows import protocol_spec
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted(path.stem for path in (ROOT / "configs/experiment").glob("*.yaml"))

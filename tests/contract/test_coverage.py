@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from internals import compose
 
-from rlcore.config.compose import compose
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 from rlcore.plugins.import_target import load_target

@@ -10,16 +10,14 @@ from pathlib import Path
 
 import pytest
 from checkpoint_damages import DAMAGES, EPISODE, HEADS, STATS, TOKENIZER, WEIGHTS, only
+from internals import assemble, compose, train
 from refused import Started, the_error
 from rlcore_env_metaworld.settings import MetaWorldConfig
 from rlcore_env_metaworld.spec import env_spec
 from rlcore_model_openpi.policy import make
 
 from rlcore.cli.main import main
-from rlcore.config.compose import compose
 from rlcore.contracts.errors import UserError
-from rlcore.training import train
-from rlcore.training.assembly import assemble
 
 PI0 = ["env=metaworld", "model=pi0_tiny"]
 CRITIC = "actor.model.add_value_head=true"  # else an evaluation reads no critic
@@ -46,7 +44,7 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     model = compose([*PI0, "algorithm=ppo"]).actor.model
     policy, run, begun = folder / "policy", folder / "run", folder / "begun"
     make(model, env_spec=env_spec(MetaWorldConfig())).save_pretrained(policy)  # type: ignore[arg-type]
-    train.run(assemble(compose([*TOY_RUN, f"runner.logger.log_path={folder}"])))
+    train(assemble(compose([*TOY_RUN, f"runner.logger.log_path={folder}"])))
     shutil.copytree(run, begun)
     for place in ("checkpoints", "sft", "eval"):
         shutil.rmtree(begun / place)

@@ -10,15 +10,22 @@ from typing import Any
 
 import pytest
 import yaml
+from internals import (
+    Assembly,
+    assemble,
+    compose,
+    config_to_evaluate,
+    recipe_of,
+    to_yaml,
+    train,
+    train_stages,
+)
 from refused import Started, the_error
 
-from rlcore.api.run import config_to_evaluate
 from rlcore.cli.main import main
-from rlcore.config.compose import compose, load, recipe_of, to_yaml
+from rlcore.config.compose import load
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError, UserError
-from rlcore.training import train
-from rlcore.training.assembly import Assembly, assemble
 
 RUN = [
     "env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runner.max_epochs=1",
@@ -36,7 +43,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.warning.ConfigWar
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("theirs")
-    train.run(assemble(compose([*RUN, f"runner.logger.log_path={folder}"])))
+    train(assemble(compose([*RUN, f"runner.logger.log_path={folder}"])))
     return folder / "run"
 
 
@@ -214,7 +221,7 @@ def test_a_run_that_was_moved_goes_on_where_it_is(run, monkeypatch):
         seen.append(assembly.config)
         raise Started
 
-    monkeypatch.setattr(train, "run", start)
+    monkeypatch.setattr(train_stages, "run", start)
     with pytest.raises(Started):
         main(command("resume", run))
     logger = seen[0].runner.logger

@@ -17,21 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from internals import MKL, OURS
 
-from rlcore.utils.mkl import (
-    AVX2,
-    AVX512,
-    COMPATIBLE,
-    LEVELS,
-    MKL,
-    NONE,
-    OURS,
-    VARIABLES,
-    local_processor,
-)
+from rlcore.utils.mkl import AVX2, AVX512, COMPATIBLE, LEVELS, NONE, VARIABLES, local_processor
 
 HERE = local_processor()
 PROGRAM = Path(__file__).with_name("kernels_here.py")
+SUPPORT = Path(__file__).parents[1] / "support"
 OFFERED = LEVELS[: LEVELS.index(HERE.level) + 1]
 SETTINGS = {  # those that keep rows apart, by what they need
     NONE: {},
@@ -66,7 +58,8 @@ def found(environment: dict[str, str], *words: str) -> dict[str, Any]:
     plain = {name: value for name, value in os.environ.items() if name not in (*VARIABLES, OURS)}
     done = subprocess.run(
         [sys.executable, str(PROGRAM), *words],
-        env=plain | {"OMP_NUM_THREADS": "1"} | environment, capture_output=True, text=True,
+        env=plain | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(SUPPORT)} | environment,
+        capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     seen: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

@@ -7,10 +7,9 @@ import shlex
 from pathlib import Path
 
 import pytest
+from internals import check, compose
 
-from rlcore.checks.run import check
 from rlcore.cli.main import main
-from rlcore.config.compose import compose
 from rlcore.placement import make_plan
 from rlcore.placement.described_nodes import read_inventory
 from rlcore.placement.memory import CONTEXT, MemoryNeed

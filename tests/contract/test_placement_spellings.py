@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from internals import compose
 
 from rlcore.config import schema_tree
-from rlcore.config.compose import compose
 from rlcore.config.schema import RunConfig
 from rlcore.placement import Inventory, Node, make_plan
 from rlcore.plugins.registry import load_plugins

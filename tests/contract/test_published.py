@@ -6,10 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from internals import protocol_spec
 
 from rlcore.contracts.specs import ProtocolSpec
 from rlcore.plugins.registry import load_plugins
-from rlcore.training.protocol.rows import protocol_spec
 from rlcore.training.protocol.table import headline, protocol_rows
 
 ROOT = Path(__file__).parents[2]

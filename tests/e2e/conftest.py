@@ -13,11 +13,15 @@ from rlcore.config.schema import ClusterConfig
 
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[None]:
-    """A cluster that every run of the session joins (see `cluster_session`). Its workers find the
-    modules of this folder, as some are told to take their policy from there."""
+    """Start a cluster that every run of the session joins (see `cluster_session`).
+
+    Its workers find the modules of this folder and of `tests/support`, as some take their policy
+    from there.
+    """
     from rlcore_ray.cluster import cluster_session
 
-    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    folder = Path(__file__).parent
+    paths = [str(folder), str(folder.parent / "support"), os.environ.get("PYTHONPATH", "")]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
         with cluster_session(ClusterConfig()):

@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 import yaml
+from internals import compose
 from originals import PI0Pytorch, write_json, write_openpi, write_shards
 from rlcore_model_openpi.sizes import SIZES
 from robotwin_cases import write_repository
 from safetensors.torch import load_file
 
-from rlcore.config.compose import compose
 from rlcore.contracts.protocols import Policy
 from rlcore.contracts.specs import EnvSpec
 from rlcore.plugins.import_target import load_target

@@ -23,13 +23,13 @@ from rlcore_model_openpi.settings import OpenPIModelConfig
 from rlcore_policy_gradient.minibatch import Advantages
 from torch import Tensor
 
+from rlcore.api import Assembly
 from rlcore.contracts.protocols import Inputs, PolicyOutput
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import EnvSpec
 from rlcore.contracts.trajectory import Trajectory
 from rlcore.rollout.batch_invariance import MARK
 from rlcore.rollout.decide import PAD_KEY
-from rlcore.training.assembly import Assembly
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 
 Key = tuple[int | str, ...]

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from internals import assemble, train
+
 from rlcore.config.compose import load
 from rlcore.contracts.errors import WorkerError
 from rlcore.plugins.registry import load_plugins
-from rlcore.training import train
-from rlcore.training.assembly import assemble
 from rlcore.training.session import Session
 
 COMMON = [
@@ -37,7 +37,7 @@ COMMON = [
 
 
 def go_on(run: Path, *overrides: str) -> None:
-    train.run(assemble(load(run / "config.yaml", [f"runner.resume_dir='{run}'", *overrides])))
+    train(assemble(load(run / "config.yaml", [f"runner.resume_dir='{run}'", *overrides])))
 
 
 @contextmanager

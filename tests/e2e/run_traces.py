@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from internals import OWN_DIGEST, read_metrics
 from rlcore_tools.report.sameness import untimed
-
-from rlcore.runs.state import OWN_DIGEST
-from rlcore.runs.trackers import read_metrics
 
 FOLDER = "folder"
 # Times, how the run was asked for, from which code, where it lies, what a checkpoint knows of the

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
+from internals import load_checkpoint, read_metrics
 from rlcore_tools.report.sameness import untimed
 from safetensors.torch import load_file
 
-from rlcore.runs.checkpoint import load_checkpoint
 from rlcore.runs.tables import read_results
-from rlcore.runs.trackers import read_metrics
 
 
 def assert_same(one: Path, other: Path) -> None:

@@ -9,18 +9,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from internals import assemble, compose, find_checkpoint, train
 from sameness import assert_same, numbers, tensors
 
 import rlcore
 from rlcore.cli.main import main
-from rlcore.config.compose import compose, load
+from rlcore.config.compose import load
 from rlcore.contracts.errors import ConfigError
 from rlcore.learner.acting import ActingPolicy
 from rlcore.runs.acting import acting_algorithm
-from rlcore.runs.checkpoint import find_checkpoint
 from rlcore.runs.tables import read_results
-from rlcore.training import train
-from rlcore.training.assembly import assemble
 
 EXPO = [
     "env=toy",
@@ -52,7 +50,7 @@ LOCAL = "cluster.backend=local"
 
 def play(log_path: Path, name: str, *overrides: str) -> Path:
     folder = f"runner.logger.log_path={log_path}", f"runner.logger.experiment_name={name}"
-    train.run(assemble(compose([*EXPO, *folder, *overrides])))
+    train(assemble(compose([*EXPO, *folder, *overrides])))
     return log_path / name
 
 
@@ -75,7 +73,7 @@ def test_edits_alone_make_a_weak_policy_succeed(tmp_path):
         *("algorithm.edit_scale=0.6", "runner.logger.logger_backends=[]"),
         *("runner.val_check_interval=-1", f"runner.logger.log_path={tmp_path}"),
     ]
-    summary = train.run(assemble(compose(words)))
+    summary = train(assemble(compose(words)))
     assert summary["paired_difference"]["lo"] > 0
 
 
@@ -147,7 +145,7 @@ def test_a_resumed_run_ends_as_the_uninterrupted_one(whole: Path, tmp_path: Path
     again = tmp_path / "again"
     shutil.copytree(whole, again)
     train_from = again / "checkpoints" / f"step_{update:06d}"
-    train.run(assemble(load(again / "config.yaml", [f"runner.resume_dir='{train_from}'"])))
+    train(assemble(load(again / "config.yaml", [f"runner.resume_dir='{train_from}'"])))
     assert_same(whole, again)
 
 

@@ -7,15 +7,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from internals import assemble, compose, train, train_stages
 from resume_cases import Failing
 from rlcore_prismatic.policy import TokenPolicy
 from rlcore_testing.toy_policy import ToyPolicy
 
-from rlcore.config.compose import compose
 from rlcore.contracts.errors import CheckpointError, PolicyError, UserError, WorkerError
 from rlcore.learner import networks
-from rlcore.training import train
-from rlcore.training.assembly import assemble
 
 SMALL = [
     "env=toy", "cluster.backend=local", "env.train.total_num_envs=4", "env.eval.total_num_envs=4",
@@ -30,7 +28,7 @@ VLA = [
 
 
 def started(log_path: Path, *words: str) -> Path:
-    train.run(assemble(compose([*words, f"runner.logger.log_path={log_path}"])))
+    train(assemble(compose([*words, f"runner.logger.log_path={log_path}"])))
     return log_path / "run"
 
 
@@ -127,7 +125,7 @@ def test_a_file_that_a_load_needs_is_missing(log_path: Path, monkeypatch):
 def test_by_default_little_is_lost_and_one_checkpoint_stays(log_path: Path, monkeypatch):
     """A worker dies in the sixteenth of 20 updates: of those before it, the newest even one is
     there."""
-    monkeypatch.setattr(train, "update_policy", Failing(train.update_policy, [15]))
+    monkeypatch.setattr(train_stages, "update_policy", Failing(train_stages.update_policy, [15]))
     words = ["sft.enabled=false", "runner.val_before_train=false", "runner.max_epochs=20"]
     with pytest.raises(WorkerError):
         started(log_path, *TOY, *words)

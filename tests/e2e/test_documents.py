@@ -24,6 +24,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from internals import load_checkpoint, read_metrics, session
 from libero_cases import assets_are_here
 from published import DOCUMENTS, SENTENCES, Document, both, clone, edit, in_cache, robotwin
 from refused import Started, refuse, the_error
@@ -33,10 +34,7 @@ from test_metaworld_pi0 import PUBLISHED_METRICS
 from rlcore.cli.main import main
 from rlcore.placement import inventory
 from rlcore.plugins.registry import load_plugins
-from rlcore.runs.checkpoint import load_checkpoint
 from rlcore.runs.tables import read_results
-from rlcore.runs.trackers import read_metrics
-from rlcore.training import session
 
 ROOT = Path(__file__).parents[2]
 PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

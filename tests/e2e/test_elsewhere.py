@@ -6,13 +6,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from internals import assemble, compose, load_checkpoint, train
 from resume_cases import COMMON
 
 from rlcore.cli.main import main
-from rlcore.config.compose import compose, load
-from rlcore.runs.checkpoint import load_checkpoint
-from rlcore.training import sft, train
-from rlcore.training.assembly import assemble
+from rlcore.config.compose import load
+from rlcore.training import sft
 
 FROM_A_CHECKPOINT = [*COMMON, "runner.max_epochs=1", "sft.enabled=false"]
 
@@ -36,7 +35,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_relative_checkpoints(
     here: Path, keys: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
-    train.run(assemble(compose([*FROM_A_CHECKPOINT, *(f"{key}=logs/start/sft" for key in keys)])))
+    train(assemble(compose([*FROM_A_CHECKPOINT, *(f"{key}=logs/start/sft" for key in keys)])))
     run = here / "logs" / "run"
     config = load(run / "config.yaml")
     assert config.rollout.model.model_path == config.actor.model.model_path == str(
@@ -54,7 +53,7 @@ def test_relative_checkpoints(
 def test_a_moved_run_finds_what_is_in_it(here: Path):
     films = here / "logs" / "run" / "films"
     key = f"env.eval.video_cfg.video_base_dir={films}"
-    train.run(assemble(compose([*COMMON, "runner.max_epochs=1", key])))
+    train(assemble(compose([*COMMON, "runner.max_epochs=1", key])))
     moved = here / "kept" / "run"
     shutil.move(here / "logs" / "run", moved)
     there = load(moved / "config.yaml").env.eval.video_cfg.video_base_dir
@@ -71,7 +70,7 @@ def test_two_runs_film_into_one_folder(here: Path):
         for setting in ("save_video=true", "num_episodes=1", "video_base_dir=films")
     ]
     for _ in range(2):
-        train.run(assemble(compose([*FROM_A_CHECKPOINT, *film])))
+        train(assemble(compose([*FROM_A_CHECKPOINT, *film])))
     names = ["after.mp4", "before.mp4", "run.txt", "update_000001.mp4"]
     for run in ("run", "run-2"):
         assert sorted(path.name for path in (here / "films" / run).iterdir()) == names

@@ -15,19 +15,15 @@ import curriculum
 import early_stopping
 import minimal
 import pytest
+from internals import Installed, assemble, compose, load_checkpoint, train, train_stages
 from resume_cases import COMMON, Failing, go_on, plugged_in
 from sameness import assert_same, numbers
 
 from rlcore import hookimpl
-from rlcore.config.compose import compose
 from rlcore.contracts.episodes import EpisodeOutcome
 from rlcore.contracts.errors import WorkerError
 from rlcore.contracts.run import Run
-from rlcore.plugins.entry_points import Installed
 from rlcore.plugins.registry import Registry
-from rlcore.runs.checkpoint import load_checkpoint
-from rlcore.training import train
-from rlcore.training.assembly import assemble
 
 EXAMPLES = Path(minimal.__file__).parent
 QUICK = ["sft.enabled=false", "runner.val_before_train=false", "actor.optim.lr_warmup_steps=0"]
@@ -40,7 +36,7 @@ CASES = {
 
 def start(log_path: Path, name: str, *overrides: str) -> Path:
     names = [f"runner.logger.log_path={log_path}", f"runner.logger.experiment_name={name}"]
-    train.run(assemble(compose([*COMMON, *QUICK, *names, *overrides])))
+    train(assemble(compose([*COMMON, *QUICK, *names, *overrides])))
     return log_path / name
 
 
@@ -67,7 +63,7 @@ def test_resumed_equals_undisturbed(log_path: Path, name: str, monkeypatch: pyte
     with plugged_in(import_module(name), name):
         whole = start(log_path, "whole", *CASES[name])
         with monkeypatch.context() as patch:
-            patch.setattr(train, "update_policy", Failing(train.update_policy, [2]))
+            patch.setattr(train_stages, "update_policy", Failing(train_stages.update_policy, [2]))
             with pytest.raises(WorkerError):
                 start(log_path, "broken", *CASES[name])
         go_on(log_path / "broken")
@@ -161,7 +157,7 @@ def test_minimal_does_what_a_run_does(log_path: Path):
     settings = [*minimal.SETTINGS, "env.train.total_num_envs=24"]
     quick = ["runner.max_epochs=3", "env.eval.trials_per_task=1", "env.eval.total_num_envs=4"]
     words = [*settings, *quick, f"runner.logger.log_path={log_path}", "cluster.torch_threads=1"]
-    train.run(assemble(compose(words)))
+    train(assemble(compose(words)))
     lines = numbers(log_path / "run")
     successes = [line["env/success_once"] for line in lines if "env/success_once" in line]
     assert minimal.train(compose(settings), updates=3) == successes

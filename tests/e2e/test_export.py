@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 import torch
+from internals import compose, save_checkpoint, to_yaml
 from rlcore_model_openpi.sizes import SIZES
 from rlcore_testing.conformance.fake_env import fake_observation
 
 from rlcore.cli.main import main
-from rlcore.config.compose import compose, to_yaml
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.rng import RowKeys
 from rlcore.files.safetensors_header import read_headers
 from rlcore.learner.update import Learner
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_plugins
-from rlcore.runs.checkpoint import POLICY, save_checkpoint
+from rlcore.runs.checkpoint import POLICY
 from rlcore.runs.env_facts import write_env_facts
 from rlcore.runs.folder import RunFolder
 from rlcore.runs.learner_state import write_learner

@@ -15,15 +15,12 @@ from typing import Any
 import psutil
 import pytest
 import ray
+from internals import assemble, compose, load_checkpoint, train
 from resume_cases import COMMON, go_on
 from rlcore_ray.group import RayGroup
 from sameness import assert_same
 
-from rlcore.config.compose import compose
 from rlcore.contracts.errors import StuckError, WorkerError
-from rlcore.runs.checkpoint import load_checkpoint
-from rlcore.training import train
-from rlcore.training.assembly import assemble
 
 ONE_EACH = "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}"
 APART = "cluster.component_placement={env: 0, rollout: 0, actor: 1}"
@@ -33,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("two_cores", "ray_cluster")
 
 def start(log_path: Path, name: str, *overrides: str) -> Path:
     names = [f"runner.logger.log_path={log_path}", f"runner.logger.experiment_name={name}"]
-    train.run(assemble(compose([*COMMON, "cluster.backend=ray", ONE_EACH, *names, *overrides])))
+    train(assemble(compose([*COMMON, "cluster.backend=ray", ONE_EACH, *names, *overrides])))
     return log_path / name
 
 

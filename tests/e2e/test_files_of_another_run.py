@@ -7,22 +7,20 @@ import warnings
 from pathlib import Path
 
 import pytest
+from internals import assemble, compose, train, train_stages
 from resume_cases import COMMON, Failing, go_on
 from rlcore_tools.report import write_comparison, write_report
 from rlcore_tools.runs.folders import row_of
 from rlcore_tools.runs.record import RunRecord
 
 from rlcore.cli.main import main
-from rlcore.config.compose import compose
 from rlcore.contracts.errors import CheckpointError, WorkerError
 from rlcore.runs.folder import RunFolder
-from rlcore.training import train
-from rlcore.training.assembly import assemble
 
 
 def start(log_path: Path, name: str, *overrides: str) -> Path:
     names = [f"runner.logger.log_path={log_path}", f"runner.logger.experiment_name={name}"]
-    train.run(assemble(compose([*COMMON, "runner.max_epochs=2", *names, *overrides])))
+    train(assemble(compose([*COMMON, "runner.max_epochs=2", *names, *overrides])))
     return log_path / name
 
 
@@ -88,7 +86,7 @@ def test_a_summary_of_another_seed(own: Path):
 def test_a_start_is_not_logged_with_the_losses_of_another(
     log_path: Path, runs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(train, "update_policy", Failing(train.update_policy, [0]))
+    monkeypatch.setattr(train_stages, "update_policy", Failing(train_stages.update_policy, [0]))
     with pytest.raises(WorkerError):
         start(log_path, "broken")
     run = log_path / "broken"

@@ -10,15 +10,13 @@ import time
 from pathlib import Path
 
 import pytest
+from internals import assemble, compose, read_history, train
 from sameness import assert_same, numbers
 
-from rlcore.config.compose import compose, load
+from rlcore.config.compose import load
 from rlcore.contracts.errors import WorkerError
 from rlcore.learner.supervised import SupervisedTrainer
-from rlcore.runs.history import read_history
 from rlcore.runs.tables import read_results
-from rlcore.training import train
-from rlcore.training.assembly import assemble
 
 PPO = [
     *("env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "cluster.torch_threads=1"),
@@ -33,7 +31,7 @@ PPO = [
 
 
 def play(log_path: Path, *overrides: str) -> Path:
-    train.run(assemble(compose([*PPO, f"runner.logger.log_path={log_path}", *overrides])))
+    train(assemble(compose([*PPO, f"runner.logger.log_path={log_path}", *overrides])))
     return log_path / "run"
 
 
@@ -112,7 +110,7 @@ def test_a_control_depends_neither_on_load_nor_on_an_interruption(
     with pytest.raises(WorkerError, match="the worker is gone"):
         play(tmp_path, "sft.control=own_successes")
     run = tmp_path / "run"
-    train.run(assemble(load(run / "config.yaml", [f"runner.resume_dir='{run}'"])))
+    train(assemble(load(run / "config.yaml", [f"runner.resume_dir='{run}'"])))
     assert not left
     first, second = (json.loads((each / "control.json").read_text()) for each in (whole, run))
     for timed in ("seconds", "waited"):
@@ -136,7 +134,7 @@ def test_a_resumed_run_measures_the_same(tmp_path: Path):
     again = tmp_path / "again"
     shutil.copytree(run, again)
     train_from = again / "checkpoints" / "step_000001"
-    train.run(assemble(load(again / "config.yaml", [f"runner.resume_dir='{train_from}'"])))
+    train(assemble(load(again / "config.yaml", [f"runner.resume_dir='{train_from}'"])))
     assert_same(run, again)
     for label in ("forgetting/before", "forgetting/after", "validation/step_000002"):
         assert read_results(again / "eval" / f"{label}.parquet") == read_results(

@@ -11,18 +11,16 @@ from typing import Any
 
 import pytest
 import torch
+from internals import assemble, compose, load_checkpoint, train
 from resume_cases import go_on
 from rlcore_policy_gradient import group_relative as group
 from safetensors.torch import load_file
 from sameness import assert_same, numbers
 
-from rlcore.config.compose import compose
 from rlcore.contracts.errors import WorkerError
 from rlcore.learner.update import Learner
 from rlcore.rollout.columns import canonical
-from rlcore.runs.checkpoint import load_checkpoint
-from rlcore.training import batch, train
-from rlcore.training.assembly import assemble
+from rlcore.training import batch
 
 pytestmark = pytest.mark.usefixtures("two_cores")
 SIZE, COLUMNS = 4, 24
@@ -63,7 +61,7 @@ RAY = "cluster.backend=ray"
 
 def start(log_path: Path, name: str, *overrides: str) -> Path:
     names = [f"runner.logger.log_path={log_path}", f"runner.logger.experiment_name={name}"]
-    train.run(assemble(compose([*GROUPED, *names, *overrides])))
+    train(assemble(compose([*GROUPED, *names, *overrides])))
     return log_path / name
 
 
@@ -291,7 +289,7 @@ def test_it_improves_the_toy(log_path: Path):
             "rollout.forward_batch=null",
         ]
     )
-    summary = train.run(assemble(config))
+    summary = train(assemble(config))
     assert summary["paired_difference"]["lo"] > 0.02, summary
 
 
@@ -330,7 +328,7 @@ REAL = [
 
 def real(log_path: Path, name: str, *overrides: str) -> Path:
     names = [f"runner.logger.log_path={log_path}", f"runner.logger.experiment_name={name}"]
-    train.run(assemble(compose([*REAL, *names, *overrides])))
+    train(assemble(compose([*REAL, *names, *overrides])))
     return log_path / name
 
 

@@ -12,20 +12,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from internals import HookError, assemble, compose, load_checkpoint, read_metrics, train
 from resume_cases import COMMON, go_on, plugged_in
 from rlcore_tools import report, video
 from sameness import assert_same
 
 from rlcore import hookimpl, observer
 from rlcore.cli.main import main
-from rlcore.config.compose import compose
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.run import Run
-from rlcore.runs.checkpoint import load_checkpoint
-from rlcore.runs.trackers import read_metrics
-from rlcore.training import train
-from rlcore.training.assembly import assemble
-from rlcore.training.callbacks import HookError, ObserverWarning
+from rlcore.training.callbacks import ObserverWarning
 from rlcore.utils import call_with_timeout
 
 QUICK = ["sft.enabled=false", "runner.val_before_train=false", "runner.save_interval=-1"]
@@ -105,7 +101,7 @@ def words(log_path: Path, name: str, *overrides: str) -> list[str]:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
-    train.run(assemble(compose(words(folder, "whole", "runner.val_check_interval=2"))))
+    train(assemble(compose(words(folder, "whole", "runner.val_check_interval=2"))))
     return folder / "whole"
 
 
@@ -122,7 +118,7 @@ def test_the_finished_updates_are_kept(
 ):
     run = log_path / "nosy"
     with plugged_in(Nosy(hook, update, divide)), pytest.raises(HookError) as caught:
-        train.run(assemble(compose(words(log_path, "nosy", "runner.val_check_interval=2"))))
+        train(assemble(compose(words(log_path, "nosy", "runner.val_check_interval=2"))))
     message = caught.value.message
     assert message.startswith(
         f"plugin 'nosy' failed in rlcore_{hook}: ZeroDivisionError: told to fail ("
@@ -139,7 +135,7 @@ def test_the_finished_updates_are_kept(
 @pytest.mark.long
 def test_an_evaluation_alone_says_it_too(log_path: Path):
     with plugged_in(Nosy("after_eval", 0, divide)), pytest.raises(HookError, match="nosy"):
-        train.run(assemble(compose(words(log_path, "alone", "runner.only_eval=true"))))
+        train(assemble(compose(words(log_path, "alone", "runner.only_eval=true"))))
     assert (log_path / "alone" / "eval" / "eval.parquet").is_file()
 
 
@@ -151,7 +147,7 @@ def leave() -> None:
 def test_one_that_fails_at_the_end_leaves_a_finished_run(log_path: Path):
     told = words(log_path, "ended", "runner.max_epochs=1")
     with plugged_in(Nosy("after_run", 1, divide)), pytest.raises(HookError, match="nosy") as caught:
-        train.run(assemble(compose(told)))
+        train(assemble(compose(told)))
     assert "resume" not in str(caught.value.hint)
     assert (log_path / "ended" / "summary.json").is_file()
     assert (log_path / "ended" / "report.html").is_file()  # the others were told all the same
@@ -165,7 +161,7 @@ def test_an_observer_costs_nothing_and_is_warned_of_once(
     watching = Watching(fail)
     with plugged_in(watching), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        train.run(assemble(compose(words(log_path, "watched", "runner.val_check_interval=2"))))
+        train(assemble(compose(words(log_path, "watched", "runner.val_check_interval=2"))))
     said = [str(one.message) for one in caught if one.category is ObserverWarning]
     what = "ZeroDivisionError: told to fail" if fail is divide else "SystemExit: 0"
     starts = [
@@ -234,7 +230,7 @@ def test_an_observer_that_hangs_costs_no_run(
     with plugged_in(stuck), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with plugged_in(Steering(let_go), "steering"):
-            train.run(assemble(compose(told)))
+            train(assemble(compose(told)))
     said = [str(one.message) for one in caught if one.category is ObserverWarning]
     assert len(said) == 1 and "its rlcore_after_rollout has not returned within 2 s" in said[0]
     assert "the run goes on" in said[0] and "cluster.timeouts.hook" in said[0]
@@ -305,9 +301,7 @@ def test_films_and_reports_that_can_not_be_made_cost_nothing(
     told = ["env.train.video_cfg.save_video=true", "env.eval.video_cfg.save_video=true"]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        train.run(
-            assemble(compose(words(log_path, "unseen", *told, "runner.val_check_interval=2")))
-        )
+        train(assemble(compose(words(log_path, "unseen", *told, "runner.val_check_interval=2"))))
     said = [str(one.message) for one in caught if one.category is ObserverWarning]
     hooks = ["rlcore_after_rollout", "rlcore_after_eval", "rlcore_after_run"]
     assert [text.splitlines()[0] for text in said] == [
@@ -332,7 +326,7 @@ def close() -> None:
 @pytest.mark.parametrize("fail", [odd, close])
 def test_exceptions_of_any_class_cost_no_update(log_path: Path, fail: Callable[[], None]):
     with plugged_in(Nosy("after_rollout", 1, fail)), pytest.raises(HookError, match="nosy"):
-        train.run(assemble(compose(words(log_path, "odd"))))
+        train(assemble(compose(words(log_path, "odd"))))
     assert load_checkpoint(log_path / "odd").step == 1
 
 
@@ -372,7 +366,7 @@ def test_metrics_that_cannot_be_logged_cost_no_update(
     log_path: Path, mess: Callable[[dict[Any, Any]], object], said: str
 ):
     with plugged_in(Counting(mess)), pytest.raises(HookError) as caught:
-        train.run(assemble(compose(words(log_path, "counting"))))
+        train(assemble(compose(words(log_path, "counting"))))
     assert caught.value.message.startswith("plugin 'nosy' failed in rlcore_after_update: it ")
     assert said in caught.value.message
     assert load_checkpoint(log_path / "counting").step == 2
@@ -385,7 +379,7 @@ def test_metrics_that_hooks_add_are_logged(log_path: Path):
         metrics |= {"mine/count": np.int64(3), "mine/nan": float("nan"), "mine/share": 0.25}
 
     with plugged_in(Counting(add)):
-        train.run(assemble(compose(words(log_path, "adding", "runner.max_epochs=2"))))
+        train(assemble(compose(words(log_path, "adding", "runner.max_epochs=2"))))
     lines = list(read_metrics(log_path / "adding" / "metrics.jsonl"))
     assert [line["mine/share"] for line in lines if "mine/share" in line] == [0.25]
     assert [line["mine/count"] for line in lines if "mine/count" in line] == [3.0]

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from internals import load_checkpoint
 
 from rlcore.cli.main import main
-from rlcore.runs.checkpoint import load_checkpoint
 
 UP_SECONDS = 400
 DOWN_SECONDS = 200  # Ray's agents look after a killed raylet about once a minute

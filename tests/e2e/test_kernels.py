@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from internals import MKL, OURS, assemble, compose, current_environment, train
 from resume_cases import COMMON, go_on
 
-from rlcore.config.compose import compose
-from rlcore.training import train
-from rlcore.training.assembly import assemble
-from rlcore.utils.mkl import MKL, OURS, current_environment, local_processor
+from rlcore.utils.mkl import local_processor
 
 needs_mkl = pytest.mark.skipif(not local_processor().setting, reason="no MKL for this processor")
 
@@ -37,9 +35,7 @@ def rlcore(*words: str, mkl: str | None = None) -> str:
 
 
 def start(log_path: Path) -> Path:
-    train.run(
-        assemble(compose([*COMMON, "runner.max_epochs=1", f"runner.logger.log_path={log_path}"]))
-    )
+    train(assemble(compose([*COMMON, "runner.max_epochs=1", f"runner.logger.log_path={log_path}"])))
     return log_path / "run"
 
 

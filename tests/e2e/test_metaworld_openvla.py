@@ -5,15 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from internals import assemble, compose, load_checkpoint, read_metrics, train
 from rlcore_testing.conformance.fake_env import fake_observation
 
-from rlcore.config.compose import compose
 from rlcore.contracts.rng import RowKeys
-from rlcore.runs.checkpoint import load_checkpoint
 from rlcore.runs.env_facts import FILE, EnvFacts, read_env_facts
-from rlcore.runs.trackers import read_metrics
-from rlcore.training import train
-from rlcore.training.assembly import assemble
 
 SMALL = [
     "env=metaworld",
@@ -44,7 +40,7 @@ SMALL = [
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     log_path = tmp_path_factory.mktemp("logs")
-    train.run(assemble(compose([*SMALL, f"runner.logger.log_path={log_path}"])))
+    train(assemble(compose([*SMALL, f"runner.logger.log_path={log_path}"])))
     return log_path / "small"
 
 

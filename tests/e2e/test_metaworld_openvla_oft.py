@@ -5,11 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-
-from rlcore.config.compose import compose
-from rlcore.runs.trackers import read_metrics
-from rlcore.training import train
-from rlcore.training.assembly import assemble
+from internals import assemble, compose, read_metrics, train
 
 TASKS = "[button-press-topdown-v3,faucet-open-v3]"
 SMALL = [
@@ -42,7 +38,7 @@ SMALL = [
 @pytest.mark.parametrize("level", ["token_level", "chunk_level"])
 def test_it_trains(tmp_path, level):
     options = [f"algorithm.logprob_type={level}", f"runner.logger.log_path={tmp_path}"]
-    train.run(assemble(compose([*SMALL, *options])))
+    train(assemble(compose([*SMALL, *options])))
     lines = [m for m in read_metrics(tmp_path / "run/metrics.jsonl") if "env/return" in m]
     assert len(lines) == 2
     for line in lines:

@@ -9,15 +9,11 @@ from pathlib import Path
 
 import av
 import pytest
+from internals import assemble, compose, load_checkpoint, read_metrics, train
 from safetensors.numpy import load_file
 
-from rlcore.config.compose import compose
-from rlcore.runs.checkpoint import load_checkpoint
 from rlcore.runs.learner_state import read_learner
 from rlcore.runs.tables import read_results
-from rlcore.runs.trackers import read_metrics
-from rlcore.training import train
-from rlcore.training.assembly import assemble
 
 PUBLISHED_METRICS = {
     f"{family}/{name}"
@@ -57,7 +53,7 @@ SMALL_QUICKSTART = [
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, ray_cluster) -> Path:
     log_path = tmp_path_factory.mktemp("logs")
-    train.run(assemble(compose([*SMALL_QUICKSTART, f"runner.logger.log_path={log_path}"])))
+    train(assemble(compose([*SMALL_QUICKSTART, f"runner.logger.log_path={log_path}"])))
     return log_path / "quickstart_ppo"
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from internals import load_checkpoint
 from safetensors.torch import load_file
 from simulated_nodes import nodes, run
 
 from rlcore.cli.main import main
-from rlcore.runs.checkpoint import load_checkpoint
 
 TOY = [
     "train", "env=toy", "model=toy", "algorithm=ppo", "runner.max_epochs=2",

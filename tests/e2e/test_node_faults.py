@@ -17,12 +17,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+from internals import load_checkpoint
 from ray.cluster_utils import Cluster
 from sameness import assert_same
 from simulated_nodes import MOST_SECONDS, nodes, one_error, run, start
 
 from rlcore.cli.main import main
-from rlcore.runs.checkpoint import load_checkpoint
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(2400)]
 

@@ -15,16 +15,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from internals import assemble, compose, make_group
 from ray.cluster_utils import Cluster
 from rlcore_ray.cluster import cluster_session
 from sameness import assert_same, numbers
 from simulated_nodes import MOST_SECONDS, nodes, run, start
 
 from rlcore.cli.main import main
-from rlcore.config.compose import compose
 from rlcore.contracts.errors import WorkerError
-from rlcore.training.assembly import assemble
-from rlcore.workers.backend import make_group
 
 TOY = [
     "train", "env=toy", "model=toy", "algorithm=ppo", "runner.max_epochs=2",

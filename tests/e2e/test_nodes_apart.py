@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 import rlcore_testing
+from internals import load_checkpoint
 from simulated_nodes import may_mount, node_with_a_disk_of_its_own, nodes, one_error, run
 
 from rlcore.cli.main import main
-from rlcore.runs.checkpoint import load_checkpoint
 
 WORDS = [
     "env=toy", "model=toy", "algorithm=ppo", "algorithm.kl_beta=0.01", "sft.enabled=true",

@@ -9,13 +9,10 @@ import math
 from pathlib import Path
 
 import pytest
+from internals import assemble, compose, read_metrics, train
 
 from rlcore.config.catalog import Catalog
-from rlcore.config.compose import compose
 from rlcore.plugins.registry import load_plugins
-from rlcore.runs.trackers import read_metrics
-from rlcore.training import train
-from rlcore.training.assembly import assemble
 
 REGISTRY = load_plugins()
 SMALL = [name for name in Catalog(REGISTRY).options("model") if name.endswith("_tiny")]
@@ -64,7 +61,7 @@ def test_every_model_has_a_small_option():
 def test_two_updates(model: str, algorithm: str, log_path: Path):
     """Nothing is told but the two names: a critic where one is wanted, groups where they are."""
     choice = [f"model={model}", f"algorithm={algorithm}", f"runner.logger.log_path={log_path}"]
-    summary = train.run(assemble(compose([*COMMON, *choice])))
+    summary = train(assemble(compose([*COMMON, *choice])))
     lines = [m for m in read_metrics(log_path / "run" / "metrics.jsonl") if "train/loss" in m]
     assert len(lines) == 2
     for line in lines:

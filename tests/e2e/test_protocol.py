@@ -8,17 +8,15 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from internals import assemble, compose, protocol_spec, train
 from rlcore_testing import toy_env, toy_settings
 
 from rlcore.cli.main import main
-from rlcore.config.compose import compose
 from rlcore.contracts.specs import Published
 from rlcore.plugins.registry import load_plugins
 from rlcore.runs.tables import read_results
-from rlcore.training import train
-from rlcore.training.assembly import assemble
 from rlcore.training.protocol import play as protocol
-from rlcore.training.protocol.rows import protocol_spec, row_configs
+from rlcore.training.protocol.rows import row_configs
 from rlcore.workers.env_worker import EnvWorker
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local"]
@@ -31,7 +29,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     logs = tmp_path_factory.mktemp("logs")
     words = ["runner.max_epochs=1", "runner.val_before_train=false", "env.eval.trials_per_task=5"]
     words += ["sft.enabled=true", "sft.max_steps=150", "collect.episodes_per_task=3"]
-    train.run(assemble(compose([*TOY, *words, f"runner.logger.log_path={logs}"])))
+    train(assemble(compose([*TOY, *words, f"runner.logger.log_path={logs}"])))
     return logs / "run"
 
 
@@ -184,7 +182,7 @@ def test_what_is_refused(run, capsys):
 @pytest.mark.quick(2)
 @pytest.mark.parametrize("name", load_plugins().names("protocol"))
 def test_the_rows_of_every_installed_protocol_pass_the_checks(name):
-    from rlcore.checks.run import check
+    from internals import check
 
     registry = load_plugins()
     spec = protocol_spec(registry, name)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from internals import compose
 
 from rlcore.cli.main import main
-from rlcore.config.compose import compose
 from rlcore.contracts.specs import EnvSpec
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_plugins

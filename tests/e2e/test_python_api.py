@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from internals import HookError
 
 import rlcore
 from rlcore.api import RunResult
@@ -18,7 +19,6 @@ from rlcore.contracts.errors import CheckpointError, ConfigError, PluginError, P
 from rlcore.contracts.protocols import take_rows
 from rlcore.contracts.run import Run
 from rlcore.plugins.registry import load_plugins
-from rlcore.training.callbacks import HookError
 
 TOY = (
     "env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local",

@@ -15,22 +15,27 @@ from pathlib import Path
 import pytest
 import torch
 from _pytest.mark import ParameterSet
+from internals import (
+    assemble,
+    collect,
+    compose,
+    current_environment,
+    load_checkpoint,
+    train,
+    train_stages,
+)
 from recording import Decision, Key, Record, recorded
 from resume_cases import Failing, go_on
 from safetensors.torch import load_file
 from sameness import assert_same, numbers, tensors
 
-from rlcore.config.compose import compose
 from rlcore.contracts.errors import WorkerError
 from rlcore.contracts.trajectory import Trajectory
 from rlcore.rollout.batch_invariance import check_kernels
 from rlcore.rollout.columns import HEAVY, LIGHT
-from rlcore.runs.checkpoint import load_checkpoint
-from rlcore.training import collect, sft, train
-from rlcore.training.assembly import assemble
+from rlcore.training import sft
 from rlcore.training.evaluate import evaluate
 from rlcore.training.session import open_session
-from rlcore.utils.mkl import current_environment
 
 pytestmark = pytest.mark.usefixtures("two_cores")
 TASKS = "[button-press-topdown-v3,reach-v3,drawer-close-v3]"
@@ -123,12 +128,12 @@ def play(
             shutil.copytree(start / "sft", session.folder.sft)
             shutil.copy(start / "sft.json", session.folder.path)
         sft.starting_policy(session)
-        train.reinforce(session)
+        train_stages.reinforce(session)
         if updates == UPDATES:
             evaluate(session, "after", update=UPDATES)
             free = replace(config, rollout=replace(config.rollout, forward_batch=None))
             session.assembly = replace(session.assembly, config=free)
-            train.rollout(session, FREE)
+            train_stages.rollout(session, FREE)
     return Played(session.folder.path, Record.read(where / "record"))
 
 
@@ -137,7 +142,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Demonstrations."""
     folder = tmp_path_factory.mktemp("data")
     names = (f"runner.logger.log_path={folder}", f"collect.output={folder / 'demonstrations'}")
-    return collect.run(assemble(compose([*BASE, LOCAL, *placed(FUSED), *names]), collects=True))
+    return collect(assemble(compose([*BASE, LOCAL, *placed(FUSED), *names]), collects=True))
 
 
 @pytest.fixture(scope="module")
@@ -356,14 +361,14 @@ def norm(arrays: Iterable[torch.Tensor]) -> float:
 def uninterrupted(where: Path, data: Path, *overrides: str) -> Path:
     names = (f"runner.logger.log_path={where}", f"collect.path={data}")
     settings = ("sft.enabled=true", "runner.max_epochs=3", "runner.save_interval=1")
-    train.run(assemble(compose([*BASE, LOCAL, *placed(FUSED), *settings, *names, *overrides])))
+    train(assemble(compose([*BASE, LOCAL, *placed(FUSED), *settings, *names, *overrides])))
     return where / "quickstart_ppo"
 
 
 def interrupted(where: Path, data: Path, *overrides: str) -> Path:
     """A run of which a worker fails in the second of three updates."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train, "update_policy", Failing(train.update_policy, [1]))
+        patch.setattr(train_stages, "update_policy", Failing(train_stages.update_policy, [1]))
         with pytest.raises(WorkerError, match="told to fail"):
             uninterrupted(where, data, *overrides)
     run = where / "quickstart_ppo"

@@ -14,21 +14,25 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 import yaml
+from internals import (
+    assemble,
+    compose,
+    config_to_evaluate,
+    evaluation_columns,
+    find_checkpoint,
+    make_group,
+    train,
+)
 from rlcore_testing import toy_env, toy_policy
 from safetensors.numpy import load_file
 
-from rlcore.api.run import config_to_evaluate
+from rlcore.api import Trace
 from rlcore.cli.main import main
-from rlcore.config.compose import compose
 from rlcore.contracts.specs import Episode
-from rlcore.rollout.messages import GatherOrder, Trace
-from rlcore.rollout.schedule import Column, evaluation_columns, training_columns
-from rlcore.runs.checkpoint import find_checkpoint
+from rlcore.rollout.messages import GatherOrder
+from rlcore.rollout.schedule import Column, training_columns
 from rlcore.runs.tables import EpisodeResult, read_results
-from rlcore.training import train
-from rlcore.training.assembly import assemble
 from rlcore.training.gather import gather
-from rlcore.workers.backend import make_group
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -41,7 +45,7 @@ class Started(Exception):
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two updates from a start that succeeds at times, evaluated after each."""
     logs = tmp_path_factory.mktemp("logs")
-    train.run(
+    train(
         assemble(
             compose(
                 [

@@ -9,13 +9,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from internals import assemble, compose, load_checkpoint, train
 from resume_cases import go_on
 from sameness import assert_same, numbers, tensors
 
-from rlcore.config.compose import compose, load
-from rlcore.runs.checkpoint import load_checkpoint
-from rlcore.training import train
-from rlcore.training.assembly import assemble
+from rlcore.config.compose import load
 
 RFT = [
     "env=toy",
@@ -43,7 +41,7 @@ WEIGHTS = 1e-3
 
 def play(log_path: Path, name: str, *overrides: str) -> Path:
     folder = f"runner.logger.log_path={log_path}", f"runner.logger.experiment_name={name}"
-    train.run(assemble(compose([*RFT, *folder, *overrides])))
+    train(assemble(compose([*RFT, *folder, *overrides])))
     return log_path / name
 
 
@@ -72,7 +70,7 @@ def test_a_resumed_run_ends_as_the_uninterrupted_one(whole: Path, tmp_path: Path
     shutil.copytree(whole, again)
     train_from = again / "checkpoints" / f"step_{update:06d}"
     resumed = [f"runner.resume_dir='{train_from}'"]
-    train.run(assemble(load(again / "config.yaml", resumed)))
+    train(assemble(load(again / "config.yaml", resumed)))
     assert_same(whole, again)
 
 

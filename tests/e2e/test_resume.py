@@ -15,28 +15,25 @@ from pathlib import Path
 
 import pytest
 import torch
+from internals import assemble, compose, load_checkpoint, read_history, session, train, train_stages
 from resume_cases import COMMON, Failing, go_on
 from rlcore_testing.toy_policy import ToyPolicy
 from sameness import assert_same, numbers
 
 from rlcore.cli.main import main
-from rlcore.config.compose import compose, load
+from rlcore.config.compose import load
 from rlcore.config.recipes import read_mapping
 from rlcore.contracts.errors import CheckpointError, ConfigError, RunWarning, WorkerError
 from rlcore.files import lock
 from rlcore.learner.micro_batches import MicroBatches
-from rlcore.runs.checkpoint import load_checkpoint
 from rlcore.runs.folder import RunFolder
-from rlcore.runs.history import read_history
-from rlcore.training import session, train
-from rlcore.training.assembly import assemble
 
 FULL = "whole"
 
 
 def start(log_path: Path, name: str, *overrides: str) -> Path:
     names = [f"runner.logger.log_path={log_path}", f"runner.logger.experiment_name={name}"]
-    train.run(assemble(compose([*COMMON, *names, *overrides])))
+    train(assemble(compose([*COMMON, *names, *overrides])))
     return log_path / name
 
 
@@ -59,7 +56,7 @@ def test_from_an_earlier_checkpoint(
 ):
     run = start(log_path, "short")
     (run / "summary.json").unlink()
-    train.run(
+    train(
         assemble(load(run / "config.yaml", [f"runner.resume_dir='{run}/checkpoints/step_000001'"]))
     )
     assert_same(run, whole)
@@ -69,14 +66,14 @@ def test_from_an_earlier_checkpoint(
     assert [p.name for p in sorted(aside.iterdir())] == [f"step_00000{n}" for n in (2, 3, 4)]
     gone = aside / "step_000003"
     with pytest.raises(CheckpointError, match="the run can't go on from it"):
-        train.run(assemble(load(run / "config.yaml", [f"runner.resume_dir='{gone}'"])))
+        train(assemble(load(run / "config.yaml", [f"runner.resume_dir='{gone}'"])))
 
 
 @pytest.mark.long
 def test_after_a_failure_before_the_first_checkpoint(
     log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(train, "update_policy", Failing(train.update_policy, [0]))
+    monkeypatch.setattr(train_stages, "update_policy", Failing(train_stages.update_policy, [0]))
     with pytest.raises(WorkerError):
         start(log_path, "broken")
     run = log_path / "broken"
@@ -100,7 +97,7 @@ def test_a_failure_again_and_again(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ):
-    monkeypatch.setattr(train, step, Failing(vars(train)[step], [1, 3]))
+    monkeypatch.setattr(train_stages, step, Failing(vars(train_stages)[step], [1, 3]))
     run = start(log_path, "brittle", "runner.auto_resume=true")
     assert capsys.readouterr().out.count("going on from update") == 2
     assert_same(run, whole)
@@ -108,7 +105,9 @@ def test_a_failure_again_and_again(
 
 @pytest.mark.long
 def test_no_progress_ends_it(log_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(train, "update_policy", Failing(train.update_policy, [2, 2, 2]))
+    monkeypatch.setattr(
+        train_stages, "update_policy", Failing(train_stages.update_policy, [2, 2, 2])
+    )
     with pytest.raises(WorkerError, match="told to fail"):
         start(log_path, "hopeless", "runner.auto_resume=true")
     assert load_checkpoint(log_path / "hopeless").step == 2
@@ -143,7 +142,7 @@ def test_ranks_in_lockstep_go_on_with_smaller_micro_batches(
 def test_the_same_command_again_goes_on(
     log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(train, "update_policy", Failing(train.update_policy, [2]))
+    monkeypatch.setattr(train_stages, "update_policy", Failing(train_stages.update_policy, [2]))
     with pytest.raises(WorkerError):
         start(log_path, "job")
     run = start(log_path, "job", "runner.auto_resume=true")
@@ -180,14 +179,14 @@ def test_a_signal_makes_a_checkpoint(
 @pytest.mark.long
 def test_a_stop_does_not_change_which_is_the_best(log_path: Path, monkeypatch: pytest.MonkeyPatch):
     asked = ["runner.save_interval=2", "runner.keep_best=true"]
-    run, improve = log_path / "stopped", train.update_policy
+    run, improve = log_path / "stopped", train_stages.update_policy
 
     def stopped_in_third(session: session.Session, update: int) -> dict[str, float]:
         if update == 2:
             os.kill(os.getpid(), signal.SIGTERM)
         return improve(session, update)
 
-    monkeypatch.setattr(train, "update_policy", stopped_in_third)
+    monkeypatch.setattr(train_stages, "update_policy", stopped_in_third)
     with pytest.raises(KeyboardInterrupt):
         start(log_path, "stopped", *asked)
     monkeypatch.undo()
@@ -275,9 +274,7 @@ def test_one_that_fails_to_start_leaves_the_run_as_it_was(
         changes = ["runner.max_epochs=4", "actor.optim.lr=1.0", "cluster.torch_threads=2"]
         for at in (run, run / "checkpoints/step_000001"):
             with pytest.raises(WorkerError):
-                train.run(
-                    assemble(load(run / "config.yaml", [f"runner.resume_dir='{at}'", *changes]))
-                )
+                train(assemble(load(run / "config.yaml", [f"runner.resume_dir='{at}'", *changes])))
     assert contents(run) == files
     go_on(run, "runner.max_epochs=4")
     assert_same(run, whole)
@@ -345,14 +342,14 @@ def test_the_folder_is_moved_while_it_runs(
     log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ):
     moved = log_path / "moved"
-    make = train.update_policy
+    make = train_stages.update_policy
 
     def move(session: session.Session, update: int) -> dict[str, float]:
         if update == 2 and not moved.exists():
             session.folder.path.rename(moved)
         return make(session, update)
 
-    monkeypatch.setattr(train, "update_policy", move)
+    monkeypatch.setattr(train_stages, "update_policy", move)
     with pytest.raises(CheckpointError, match="was moved, removed or replaced"):
         start(log_path, "short")
     go_on(moved)
@@ -364,14 +361,14 @@ def test_checkpoints_that_are_moved_away_while_it_runs(
     log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Also by the same place of another run: no history of both is ever written."""
-    make, run, away = train.update_policy, log_path / "short", log_path / "away"
+    make, run, away = train_stages.update_policy, log_path / "short", log_path / "away"
 
     def move(session: session.Session, update: int) -> dict[str, float]:
         if update == 2 and not away.exists():
             (run / "checkpoints").rename(away)
         return make(session, update)
 
-    monkeypatch.setattr(train, "update_policy", move)
+    monkeypatch.setattr(train_stages, "update_policy", move)
     with pytest.raises(CheckpointError, match="its latest checkpoint is none instead of step_0000"):
         start(log_path, "short")
     assert not (run / "checkpoints").exists()
@@ -385,14 +382,14 @@ def test_checkpoints_that_are_moved_away_while_it_runs(
 def test_metrics_that_are_removed_while_it_runs(
     log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    make = train.update_policy
+    make = train_stages.update_policy
 
     def remove(session: session.Session, update: int) -> dict[str, float]:
         if update == 2:
             session.folder.metrics.unlink()
         return make(session, update)
 
-    monkeypatch.setattr(train, "update_policy", remove)
+    monkeypatch.setattr(train_stages, "update_policy", remove)
     with pytest.warns(UserWarning, match="is put back"):
         run = start(log_path, "short", "runner.max_epochs=3")
     go_on(run, "runner.max_epochs=4")
@@ -509,7 +506,7 @@ def test_an_earlier_end_is_no_end_of_what_follows(
 ):
     run = start(log_path, "longer", "runner.max_epochs=2")
     with monkeypatch.context() as patch:
-        patch.setattr(train, "keep", Failing(train.keep, [4]))  # all updates are done
+        patch.setattr(train_stages, "keep", Failing(train_stages.keep, [4]))  # all updates are done
         with pytest.raises(WorkerError):
             go_on(run, "runner.max_epochs=4")
     assert load_checkpoint(run).step == 4 and not (run / "summary.json").exists()
@@ -519,7 +516,7 @@ def test_an_earlier_end_is_no_end_of_what_follows(
 
 @pytest.mark.long
 def test_an_evaluation_does_not_go_on_with_a_run(log_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(train, "update_policy", Failing(train.update_policy, [1]))
+    monkeypatch.setattr(train_stages, "update_policy", Failing(train_stages.update_policy, [1]))
     with pytest.raises(WorkerError):
         start(log_path, "job")
     before = (log_path / "job" / "config.yaml").read_text()

@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 import pytest
 import torch
+from internals import load_checkpoint
 from rlcore_ray.group import RayGroup
 from safetensors.torch import load_file
 from sameness import assert_same, numbers
@@ -26,7 +27,6 @@ from sameness import assert_same, numbers
 from rlcore.cli.main import main
 from rlcore.config.recipes import read_mapping
 from rlcore.contracts.errors import CheckpointError
-from rlcore.runs.checkpoint import load_checkpoint
 
 pytestmark = [
     pytest.mark.long,

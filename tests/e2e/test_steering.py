@@ -10,19 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from internals import HookError, assemble, compose, load_checkpoint, train, train_stages
 from resume_cases import COMMON, Failing, go_on, plugged_in
 from sameness import assert_same, numbers
 
 from rlcore import hookimpl
 from rlcore.cli.main import main
-from rlcore.config.compose import compose
 from rlcore.contracts.episodes import EpisodeOutcome
 from rlcore.contracts.errors import ConfigError, WorkerError
 from rlcore.contracts.run import Run
-from rlcore.runs.checkpoint import load_checkpoint
-from rlcore.training import train
-from rlcore.training.assembly import assemble
-from rlcore.training.callbacks import HookError
 
 QUICK = ["sft.enabled=false", "runner.val_before_train=false", "actor.optim.lr=0.01"]
 LEFT_OUT = "reach-down"
@@ -30,7 +26,7 @@ LEFT_OUT = "reach-down"
 
 def start(log_path: Path, name: str, *overrides: str) -> Path:
     names = [f"runner.logger.log_path={log_path}", f"runner.logger.experiment_name={name}"]
-    train.run(assemble(compose([*COMMON, *QUICK, *names, *overrides])))
+    train(assemble(compose([*COMMON, *QUICK, *names, *overrides])))
     return log_path / name
 
 
@@ -83,7 +79,7 @@ def test_rates_follow_their_factors(whole: Path):
 def test_resumed_equals_undisturbed(log_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch):
     with plugged_in(Steersman()):
         with monkeypatch.context() as patch:
-            patch.setattr(train, "update_policy", Failing(train.update_policy, [2]))
+            patch.setattr(train_stages, "update_policy", Failing(train_stages.update_policy, [2]))
             with pytest.raises(WorkerError):
                 start(log_path, "broken")
         go_on(log_path / "broken")
@@ -179,7 +175,7 @@ def test_one_that_was_killed_after_its_stop_only_finishes(
     with plugged_in(Enough(2)):
         run = start(log_path, "whole")
         with monkeypatch.context() as patch:
-            patch.setattr(train, "keep", Failing(train.keep, [2]))
+            patch.setattr(train_stages, "keep", Failing(train_stages.keep, [2]))
             with pytest.raises(WorkerError):
                 start(log_path, "killed")
     go_on(log_path / "killed")  # the plugin is gone; the stop is the run's

@@ -8,20 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from internals import assemble, compose, find_checkpoint, train
 from safetensors.torch import load_file
 from sameness import assert_same, numbers, tensors
 from test_pairs import COMMON
 
 from rlcore.api import build_policy, open_run
 from rlcore.cli.main import main
-from rlcore.config.compose import compose, load
+from rlcore.config.compose import load
 from rlcore.contracts.rng import RowKeys
 from rlcore.learner.acting import without_acting_networks
 from rlcore.rollout.batch_invariance import random_observation
 from rlcore.runs.acting import acting_algorithm
-from rlcore.runs.checkpoint import find_checkpoint
-from rlcore.training import train
-from rlcore.training.assembly import assemble
 
 DSRL = [
     *(word for word in COMMON if not word.startswith(("algorithm.", "cluster.", "runner.max"))),
@@ -45,7 +43,7 @@ WEIGHTS = 1e-3
 
 def play(log_path: Path, name: str, *overrides: str) -> Path:
     folder = f"runner.logger.log_path={log_path}", f"runner.logger.experiment_name={name}"
-    train.run(assemble(compose([*DSRL, *folder, *overrides])))
+    train(assemble(compose([*DSRL, *folder, *overrides])))
     return log_path / name
 
 
@@ -104,7 +102,7 @@ def test_a_resumed_run_ends_as_the_uninterrupted_one(whole: Path, tmp_path: Path
     again = tmp_path / "again"
     shutil.copytree(whole, again)
     train_from = again / "checkpoints" / f"step_{update:06d}"
-    train.run(assemble(load(again / "config.yaml", [f"runner.resume_dir='{train_from}'"])))
+    train(assemble(load(again / "config.yaml", [f"runner.resume_dir='{train_from}'"])))
     assert_same(whole, again)
 
 

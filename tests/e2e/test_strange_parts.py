@@ -9,16 +9,13 @@ import time
 from pathlib import Path
 
 import pytest
+from internals import assemble, compose, has_checkpoint, train
 from resume_cases import COMMON
 from rlcore_testing.toy_env import ToyEnv
 from rlcore_testing.toy_policy import ToyPolicy
 
 from rlcore.cli.main import main
-from rlcore.config.compose import compose
 from rlcore.contracts.errors import PolicyError, WorkerError
-from rlcore.runs.checkpoint import has_checkpoint
-from rlcore.training import train
-from rlcore.training.assembly import assemble
 
 LONGEST = 400.0
 QUICK = ["sft.enabled=false", "runner.max_epochs=1", "runner.val_before_train=false"]
@@ -40,7 +37,7 @@ def test_what_is_no_exception_is_told_with_the_worker(
 
     monkeypatch.setattr(ToyEnv, "chunk_step", strike)
     with pytest.raises(WorkerError, match=r"(?s)env worker failed .*Fate: of a library's own"):
-        train.run(assemble(compose(words(log_path))))
+        train(assemble(compose(words(log_path))))
 
 
 @pytest.mark.long
@@ -65,7 +62,7 @@ def test_a_policy_that_saves_nothing_makes_no_checkpoint(
 ):
     monkeypatch.setattr(ToyPolicy, "save_pretrained", lambda policy, path: None)
     with pytest.raises(PolicyError, match="what it wrote of save_pretrained is nothing"):
-        train.run(assemble(compose(words(log_path))))
+        train(assemble(compose(words(log_path))))
     assert not has_checkpoint(log_path / "run" / "checkpoints")
     assert not list((log_path / "run").rglob("step_*"))
 
@@ -75,7 +72,7 @@ def test_demonstrations_that_teach_nothing_are_announced(
 ):
     loss = ToyPolicy.sft_loss
     monkeypatch.setattr(ToyPolicy, "sft_loss", lambda policy, *given: 0 * loss(policy, *given))
-    train.run(assemble(compose(words(log_path, "sft.enabled=true", "sft.max_steps=3"))))
+    train(assemble(compose(words(log_path, "sft.enabled=true", "sft.max_steps=3"))))
     said = " ".join(capsys.readouterr().out.split())
     assert "warning: sft learned nothing: the gradients of its 3 steps are all zero" in said
 

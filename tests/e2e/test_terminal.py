@@ -12,9 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from internals import load_checkpoint
 from resume_cases import COMMON
-
-from rlcore.runs.checkpoint import load_checkpoint
 
 LONGEST = 400.0  # seconds; for a machine that is busy with other things
 QUICK = ["sft.enabled=false", "runner.val_before_train=false", "env.eval.trials_per_task=1"]

@@ -10,18 +10,14 @@ from pathlib import Path
 import psutil
 import pytest
 import ray
+from internals import assemble, compose, evaluate, load_checkpoint, read_metrics, train
 from safetensors.torch import load_file
 from sameness import numbers
 
 from rlcore.cli.eval import EVAL
 from rlcore.cli.main import main
-from rlcore.config.compose import compose
 from rlcore.contracts.errors import ConfigError, WorkerError
-from rlcore.runs.checkpoint import load_checkpoint
 from rlcore.runs.tables import read_results
-from rlcore.runs.trackers import read_metrics
-from rlcore.training import evaluate, train
-from rlcore.training.assembly import assemble
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo"]
 SMALL = [
@@ -42,7 +38,7 @@ SMALL = [
 
 
 def run(log_path: Path, *overrides: str):
-    return train.run(assemble(compose([*SMALL, f"runner.logger.log_path={log_path}", *overrides])))
+    return train(assemble(compose([*SMALL, f"runner.logger.log_path={log_path}", *overrides])))
 
 
 def test_a_run_leaves_what_it_promises(log_path: Path):
@@ -137,7 +133,7 @@ def test_a_value_and_a_reward_per_action(log_path: Path):
 def test_the_saved_policy_evaluates_to_the_same_episodes(log_path: Path):
     run(log_path, "cluster.backend=local")
     folder = log_path / "run"
-    again = evaluate.run(
+    again = evaluate(
         assemble(
             compose(
                 [
@@ -165,7 +161,7 @@ def test_an_evaluation_needs_no_algorithm_and_no_critic(log_path: Path):
         require=EVAL.require,
     )
     assert config.algorithm.name == ""
-    starts = {(result.task, result.trial) for result in evaluate.run(assemble(config))}
+    starts = {(result.task, result.trial) for result in evaluate(assemble(config))}
     assert len(starts) == 8  # 4 tasks, 2 trials
     assert (log_path / "run" / "summary.json").is_file()
 

@@ -6,15 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from internals import assemble, collect, compose, evaluate, train
 from resume_cases import COMMON, go_on
 
 from rlcore.api import open_run
 from rlcore.cli.main import main
-from rlcore.config.compose import compose
 from rlcore.contracts.errors import ConfigError
 from rlcore.files.damaged_files import read_mapping
-from rlcore.training import collect, evaluate, train
-from rlcore.training.assembly import assemble
 
 SWAPPED = ["env.train.split=heldout", "env.eval.split=train"]
 
@@ -27,9 +25,7 @@ def config(log_path: Path, *overrides: str):
 def test_what_was_measured_on_is_said_everywhere(
     log_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    train.run(
-        assemble(config(log_path, "env.eval.split=train", "env.eval.allow_training_trials=true"))
-    )
+    train(assemble(config(log_path, "env.eval.split=train", "env.eval.allow_training_trials=true")))
     run, said = log_path / "run", "evaluated on training starts"
     out = capsys.readouterr().out
     assert f"episodes; {said}" in out and f"success after; {said}" in out
@@ -41,23 +37,23 @@ def test_what_was_measured_on_is_said_everywhere(
 
 @pytest.mark.long
 def test_the_other_splits_are_as_good(log_path: Path, capsys: pytest.CaptureFixture[str]):
-    train.run(assemble(config(log_path, *SWAPPED)))
+    train(assemble(config(log_path, *SWAPPED)))
     assert "training starts" not in capsys.readouterr().out
     assert "evaluation, held-out starts" in (log_path / "run" / "report.html").read_text()
     # what was held out by number is what was trained on
     run = open_run(log_path / "run")
     heldout = run.config_to_evaluate(run.checkpoint(), "env.eval.split=heldout")
-    evaluate.run(assemble(heldout))
+    evaluate(assemble(heldout))
     assert "evaluated on training starts" in capsys.readouterr().out
 
 
 def test_demonstrations_from_elsewhere(log_path: Path, tmp_path: Path):
     data = tmp_path / "data"
     at = ["env.train.split=heldout", f"collect.output={data}", "env.eval.split=train"]
-    collect.run(assemble(config(log_path, *at), collects=True))
+    collect(assemble(config(log_path, *at), collects=True))
     learn = [f"collect.path={data}", "env.eval.trials_per_task=1000"]
     with pytest.raises(ConfigError, match=r"starts that are among the demonstrations in .*/data"):
-        train.run(assemble(config(log_path, *learn)))
+        train(assemble(config(log_path, *learn)))
     compose([*COMMON, *learn, "env.eval.allow_training_trials=true"])
 
 
@@ -65,9 +61,7 @@ def test_demonstrations_from_elsewhere(log_path: Path, tmp_path: Path):
 def test_what_an_earlier_attempt_trained_on_counts(
     log_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    train.run(
-        assemble(config(log_path, "env.train.tasks=[reach-up]", "env.eval.tasks=[reach-down]"))
-    )
+    train(assemble(config(log_path, "env.train.tasks=[reach-up]", "env.eval.tasks=[reach-down]")))
     run = log_path / "run"
     more = ["runner.max_epochs=2", *SWAPPED]
     files = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
@@ -97,9 +91,7 @@ def test_what_an_earlier_attempt_trained_on_is_no_held_out_start(
     log_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     """Asked for by name, and called what it is: in the run, its report and its evaluations."""
-    train.run(
-        assemble(config(log_path, "env.train.tasks=[reach-up]", "env.eval.tasks=[reach-down]"))
-    )
+    train(assemble(config(log_path, "env.train.tasks=[reach-up]", "env.eval.tasks=[reach-down]")))
     run, said = log_path / "run", "evaluated on training starts"
     capsys.readouterr()
     swapped = [*SWAPPED, "env.train.tasks=[reach-down]", "env.eval.tasks=[reach-up]"]
@@ -122,7 +114,7 @@ def test_every_row_of_a_protocol_and_a_verification_are_asked(
 ):
     """Rows that change tasks visit other starts than the base of the protocol."""
     both = "env.eval.tasks=[reach-up,reach-down]"
-    train.run(assemble(config(log_path, *SWAPPED, "env.train.tasks=[reach-left]", both)))
+    train(assemble(config(log_path, *SWAPPED, "env.train.tasks=[reach-left]", both)))
     run = log_path / "run"
     capsys.readouterr()
     settled = ["env.train.split=train", "env.eval.split=heldout", "env.train.tasks=[reach-left]"]

@@ -6,25 +6,22 @@ import shutil
 from pathlib import Path
 
 import pytest
+from internals import assemble, compose, load_checkpoint, train
 from resume_cases import COMMON, go_on
 from rlcore_tools.runs.record import RunRecord
 
 from rlcore.cli.main import main
-from rlcore.config.compose import compose
 from rlcore.files.damaged_files import read_mapping
-from rlcore.runs.checkpoint import load_checkpoint
 from rlcore.runs.folder import RunFolder
 from rlcore.runs.parquet import read_note
 from rlcore.runs.tables import comparable, read_results
-from rlcore.training import train
-from rlcore.training.assembly import assemble
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two updates, with an evaluation between them."""
     logs = tmp_path_factory.mktemp("logs")
-    train.run(
+    train(
         assemble(
             compose(
                 [

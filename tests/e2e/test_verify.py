@@ -8,22 +8,19 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from internals import assemble, compose, find_checkpoint, train
 
 from rlcore.cli.main import main
-from rlcore.config.compose import compose
 from rlcore.contracts.errors import CheckpointError, VerificationError
 from rlcore.files import digests
 from rlcore.files.digests import seal
-from rlcore.runs.checkpoint import find_checkpoint
 from rlcore.runs.tables import read_results
-from rlcore.training import train
-from rlcore.training.assembly import assemble
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     logs = tmp_path_factory.mktemp("logs")
-    train.run(
+    train(
         assemble(
             compose(
                 [

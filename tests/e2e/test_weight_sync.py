@@ -8,16 +8,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from internals import assemble, compose, make_group
 from rlcore_testing.toy_settings import WEIGHTS
 from safetensors.torch import load_file, save_file
 from simulated_nodes import STORE, nodes
 
 from rlcore.checks.facts import gather_facts
-from rlcore.config.compose import compose
 from rlcore.placement.routes import plan_weight_routes
 from rlcore.plugins.registry import load_plugins
-from rlcore.training.assembly import assemble
-from rlcore.workers.backend import make_group
 
 HIDDEN = 9000  # a layer of 9000 x 9000 numbers: 324 MB, four times the store
 

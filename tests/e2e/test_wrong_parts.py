@@ -8,16 +8,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from internals import assemble, compose, has_checkpoint, train
 from resume_cases import COMMON
 from rlcore_testing.toy_env import ToyEnv
 from rlcore_testing.toy_policy import ToyPolicy
 from safetensors.torch import load_file, save_file
 
-from rlcore.config.compose import compose
 from rlcore.contracts.errors import PolicyError
-from rlcore.runs.checkpoint import has_checkpoint
-from rlcore.training import train
-from rlcore.training.assembly import assemble
 from rlcore.validation import policy as policy_answers
 
 QUICK = ["sft.enabled=false", "runner.max_epochs=2", "runner.val_before_train=false"]
@@ -25,7 +22,7 @@ QUICK = ["sft.enabled=false", "runner.max_epochs=2", "runner.val_before_train=fa
 
 def play(log_path: Path, *overrides: str) -> None:
     words = [*COMMON, *QUICK, f"runner.logger.log_path={log_path}", *overrides]
-    train.run(assemble(compose(words)))
+    train(assemble(compose(words)))
 
 
 def test_an_evaluate_that_disagrees_with_act_ends_the_run(

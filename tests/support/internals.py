@@ -7,25 +7,59 @@ so that a rename in core changes one line (`tests/contract/test_imports_of_tests
 
 from __future__ import annotations
 
+from rlcore.api.run import config_to_evaluate
 from rlcore.checks.run import check
 from rlcore.config.compose import compose, recipe_of, to_yaml
-from rlcore.runs.checkpoint import find_checkpoint, has_checkpoint, load_checkpoint
+from rlcore.plugins.entry_points import Installed
+from rlcore.rollout.schedule import evaluation_columns
+from rlcore.runs.checkpoint import (
+    find_checkpoint,
+    has_checkpoint,
+    load_checkpoint,
+    save_checkpoint,
+)
+from rlcore.runs.history import read_history
+from rlcore.runs.state import OWN_DIGEST
 from rlcore.runs.trackers import read_metrics
+from rlcore.training import session
+from rlcore.training import train as train_stages
 from rlcore.training.assembly import Assembly, assemble
+from rlcore.training.callbacks import HookError
+from rlcore.training.collect import run as collect
+from rlcore.training.evaluate import run as evaluate
+from rlcore.training.protocol.rows import protocol_spec
 from rlcore.training.train import run as train
 from rlcore.training.train import update_policy
+from rlcore.utils.mkl import MKL, OURS, current_environment
+from rlcore.workers.backend import make_group
 
 __all__ = [
+    "MKL",
+    "OURS",
+    "OWN_DIGEST",
     "Assembly",
+    "HookError",
+    "Installed",
     "assemble",
     "check",
+    "collect",
     "compose",
+    "config_to_evaluate",
+    "current_environment",
+    "evaluate",
+    "evaluation_columns",
     "find_checkpoint",
     "has_checkpoint",
     "load_checkpoint",
+    "make_group",
+    "protocol_spec",
+    "read_history",
     "read_metrics",
     "recipe_of",
+    "save_checkpoint",
+    "session",
     "to_yaml",
     "train",
+    "train_stages",
     "update_policy",
 ]

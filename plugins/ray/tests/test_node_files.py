@@ -7,13 +7,12 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from internals import assemble, compose
 from rlcore_ray import node_files, node_probe
 
-from rlcore.config.compose import compose
 from rlcore.contracts.errors import AssetError
 from rlcore.placement import Inventory, Node
 from rlcore.plugins.registry import load_plugins
-from rlcore.training.assembly import assemble
 
 TOY = {kind: load_plugins().get(kind, "toy") for kind in ("env", "model")}
 BOTH = {"env": [TOY["env"]], "rollout": [TOY["model"]], "actor": [TOY["model"]]}

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import yaml
+from internals import compose
 from rlcore_rlinf.reading import leaves, read
 from rlcore_rlinf.translate import translate_file
 from rlinf_checkout import (
@@ -21,7 +22,6 @@ from rlinf_checkout import (
 )
 
 from rlcore.cli.main import main
-from rlcore.config.compose import compose
 from rlcore.plugins.registry import load_plugins
 
 pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.warning.ConfigWarning")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from internals import compose
 from rlcore_rlinf.spellings import (
     CHUNK_STEPS,
     CROPS_OF_ENVS,
@@ -13,7 +14,6 @@ from rlcore_rlinf.spellings import (
 )
 
 from rlcore.config import bind
-from rlcore.config.compose import compose
 from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import ConfigError
 from rlcore.plugins.registry import Registry

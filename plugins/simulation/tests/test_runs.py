@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from internals import load_checkpoint, read_metrics
 from rlcore_tools.report.sameness import untimed
 from safetensors.numpy import load_file
 
@@ -20,9 +21,7 @@ from rlcore.cli.main import main
 from rlcore.contracts.hookspecs import hookimpl
 from rlcore.contracts.run import Run
 from rlcore.plugins.registry import load_plugins
-from rlcore.runs.checkpoint import load_checkpoint
 from rlcore.runs.tables import read_results
-from rlcore.runs.trackers import read_metrics
 
 WORDS = [
     *("env=line", "model=toy", "algorithm=ppo", "runner.max_epochs=2", "runner.save_interval=1"),

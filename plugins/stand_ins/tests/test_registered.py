@@ -8,10 +8,10 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
+from internals import compose
 from rlcore_env_robotwin import env as robotwin
 from rlcore_simulation.stand_ins import stand_in
 
-from rlcore.config.compose import compose
 from rlcore.contracts.errors import MissingPackageError
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_plugins

@@ -9,11 +9,11 @@ import math
 from pathlib import Path
 
 import pytest
+from internals import read_metrics
 from rlcore_sweeps.job import JobRecord
 
 from rlcore.cli.main import main
 from rlcore.files.reading import read_json, read_yaml
-from rlcore.runs.trackers import read_metrics
 
 PRESS = """\
 env_type: metaworld

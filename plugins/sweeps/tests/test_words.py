@@ -8,11 +8,11 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
 from hydra.core.singleton import Singleton
 from hydra.types import RunMode
+from internals import compose
 from rlcore_sweeps.folder_names import folder_suffix
 from rlcore_sweeps.loader import SweepLoader
 from rlcore_sweeps.request import JobChoices, SweepRequest, quote_text_values, to_hydra, to_rlcore
 
-from rlcore.config.compose import compose
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError, PluginError
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from internals import compose, to_yaml
 from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 
-from rlcore.config.compose import compose, to_yaml
 from rlcore.contracts.run import Totals
 from rlcore.files.atomic import write_text
 from rlcore.runs.folder import RunFolder

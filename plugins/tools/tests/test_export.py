@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 
 import pytest
+from internals import compose, load_checkpoint, save_checkpoint
 from rlcore_testing.toy_policy import ToyPolicy
 from rlcore_testing.toy_settings import env_spec
 from rlcore_tools.export import export
 
-from rlcore.config.compose import compose
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import CheckpointError, ConfigError, UserError
 from rlcore.plugins.registry import load_plugins
-from rlcore.runs.checkpoint import POLICY, Checkpoint, load_checkpoint, save_checkpoint
+from rlcore.runs.checkpoint import POLICY, Checkpoint
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from internals import compose, read_metrics, recipe_of, to_yaml
 from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 from rlcore_tools.report import write_comparison, write_report
 from rlcore_tools.report.chart import Point, Series, chart, number, ticks
@@ -28,7 +29,6 @@ from rlcore_tools.runs.folders import row_of
 from rlcore_tools.runs.record import RunRecord
 from rlcore_tools.video import write_video
 
-from rlcore.config.compose import compose, recipe_of, to_yaml
 from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.contracts.run import Totals
 from rlcore.files.atomic import write_text
@@ -37,7 +37,7 @@ from rlcore.runs.manifest import build_manifest, code, write_manifest
 from rlcore.runs.protocol_record import EvaluationProtocol
 from rlcore.runs.summary import build_summary, write_summary
 from rlcore.runs.tables import EpisodeResult, write_results
-from rlcore.runs.trackers import MetricsLog, read_metrics
+from rlcore.runs.trackers import MetricsLog
 from rlcore.utils.text import format_duration
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from internals import compose, to_yaml
 
 from rlcore.cli.main import main
-from rlcore.config.compose import compose, to_yaml
 from rlcore.runs.folder import RunFolder
 
 

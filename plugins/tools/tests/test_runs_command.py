@@ -11,6 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from internals import compose, recipe_of, to_yaml
 from rlcore_tools.runs.conditions import Condition
 from rlcore_tools.runs.folders import natural_order, runs_below
 from rlcore_tools.runs.ranking import ranked
@@ -20,7 +21,6 @@ from rlcore_tools.runs.settings import grouped
 from test_report import AFTER, BEFORE, make_run
 
 from rlcore.cli.main import main
-from rlcore.config.compose import compose, recipe_of, to_yaml
 from rlcore.contracts.errors import CheckpointError, ConfigError, WorkerError
 from rlcore.files.reading import read_yaml
 from rlcore.runs.folder import RunFolder

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from internals import read_metrics
 from rlcore_tools.metric_names import under_further_names
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -17,7 +18,7 @@ from rlcore.contracts.errors import PluginError
 from rlcore.plugins import extras
 from rlcore.plugins.registry import Registry
 from rlcore.runs.folder import RunFolder
-from rlcore.runs.trackers import open_trackers, read_metrics
+from rlcore.runs.trackers import open_trackers
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from internals import compose
 from rlcore_algo_dsrl.dsrl import DSRL, SoftActorCritic
 from rlcore_algo_dsrl.networks import LEARNED, SEEN, NoiseActor
 from rlcore_algo_dsrl.settings import NOISE, DSRLConfig, needs
 from rlcore_testing.conformance.trajectories import Bandit, bandit_inputs
 
-from rlcore.config.compose import compose
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.learning import NStepTargets
 from rlcore.contracts.rng import RowKeys

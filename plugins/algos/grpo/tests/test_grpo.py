@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from internals import compose
 from rlcore_algo_grpo.grpo import GRPO
 from rlcore_algo_grpo.settings import GRPOConfig, needs
 from rlcore_policy_gradient.minibatch import Minibatch, Weights
@@ -14,7 +15,6 @@ from rlcore_policy_gradient.reduce import at_level
 from rlcore_testing.conformance.trajectories import Bandit, bandit_rollout, random_trajectory
 from torch import Tensor, nn
 
-from rlcore.config.compose import compose
 from rlcore.config.schema import ActorConfig
 from rlcore.contracts.errors import ConfigError, WorkerError
 from rlcore.contracts.protocols import Evaluation

@@ -5,14 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from internals import check, compose
 from rlcore_algo_ppo.ppo import PPO
 from rlcore_algo_ppo.settings import PPOConfig, needs
 from rlcore_policy_gradient.minibatch import Minibatch, Weights
 from rlcore_testing.conformance.trajectories import Bandit, bandit_rollout
 from rlcore_tools.metric_names import under_further_names
 
-from rlcore.checks.run import check
-from rlcore.config.compose import compose
 from rlcore.config.schema import ActorConfig
 from rlcore.contracts.episodes import EpisodeOutcome
 from rlcore.contracts.errors import ConfigError

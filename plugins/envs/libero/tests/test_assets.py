@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from internals import compose
 from libero_cases import DRAWER, SOUP, needs_libero, small_config
 from rlcore_env_libero import assets, doctor, install, plugin, present
 from rlcore_env_libero.assets import (
@@ -29,7 +30,6 @@ from rlcore_env_libero.quiet import assets_from, load_libero
 from rlcore_env_libero.suites import FOLDERS, SUITES
 from rlcore_stand_ins.libero.write import write_stand_ins
 
-from rlcore.config.compose import compose
 from rlcore.contracts.errors import AssetError
 
 pytestmark = needs_libero

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
+from internals import check, compose
 from libero_cases import MILK, SOUP, needs_libero, small_config
 from rlcore_env_libero import install, installed, plugin
 from rlcore_env_libero.env import make_env
@@ -21,8 +22,6 @@ from rlcore_env_libero.settings import LiberoConfig
 from rlcore_env_libero.spec import env_spec
 from rlcore_env_libero.suites import FOLDERS, STEPS, SUITES, sentence
 
-from rlcore.checks.run import check
-from rlcore.config.compose import compose
 from rlcore.contracts.errors import AssetError, ConfigError
 
 COUNTS = {

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from internals import compose
 from libero_cases import needs_assets
 from libero_scenes import drawn, places, require_liberos_own, started, waited
 from PIL import Image
 from rlcore_env_libero import plugin
 from rlcore_env_libero.assets import assets_folder
 from rlcore_env_libero.suites import SUITES
-
-from rlcore.config.compose import compose
 
 pytestmark = needs_assets
 ALL = SUITES["libero_130"]

@@ -6,11 +6,11 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
+from internals import evaluation_columns
 from libero_cases import needs_libero, small_config
 from rlcore_env_libero.env import make_env
 
 from rlcore.rollout.messages import InteractJob
-from rlcore.rollout.schedule import evaluation_columns
 from rlcore.workers.checked_env import CheckedEnv
 from rlcore.workers.restarting_env import RestartingEnv
 from rlcore.workers.stage import StagePlayer

@@ -7,14 +7,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from internals import compose, evaluation_columns
 from libero_cases import needs_assets
 from rlcore_env_libero.protocol import ALL_SUITES
 from rlcore_env_libero.spec import env_spec
 from rlcore_env_libero.suites import STEPS, SUITES
 
 from rlcore.cli.main import main
-from rlcore.config.compose import compose
-from rlcore.rollout.schedule import evaluation_columns
 from rlcore.runs.tables import read_results
 from rlcore.training.protocol.rows import rows_of
 

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from internals import assemble, compose
 from metaworld_cases import BUTTON, CAMERA, DRAWER, EnvMaker
 from rlcore_simulation.env import SimulatedEnv
 
 from rlcore.cli.main import main
-from rlcore.config.compose import compose
 from rlcore.contracts.errors import AssetError
 from rlcore.contracts.specs import Episode
-from rlcore.training.assembly import assemble
 
 TASKS = [BUTTON, DRAWER]
 EPISODES = [Episode(0, 3), Episode(1, 10_003)]

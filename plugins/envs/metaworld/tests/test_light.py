@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
+from internals import check, compose, evaluation_columns
 from metaworld_cases import BUTTON, small_config
 from rlcore_env_metaworld import doctor, plugin
 from rlcore_env_metaworld.env import make_env
@@ -20,10 +21,7 @@ from rlcore_mujoco import gl
 from rlcore_simulation.interpreters import Interpreter
 from rlcore_simulation.requirements import lacking
 
-from rlcore.checks.run import check
-from rlcore.config.compose import compose
 from rlcore.contracts.errors import AssetError, ConfigError
-from rlcore.rollout.schedule import evaluation_columns
 from rlcore.runs.env_facts import EnvFacts
 from rlcore.training.protocol.rows import rows_of
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from internals import check, compose
 from rlcore_env_robotwin import checkout, plugin
 from rlcore_env_robotwin.arguments import arguments
 from rlcore_env_robotwin.checkout import require_assets
@@ -27,8 +28,6 @@ from robotwin_cases import TASK, settings, write_repository
 
 from rlcore.checks import ready
 from rlcore.checks.doctor_rows import Finding
-from rlcore.checks.run import check
-from rlcore.config.compose import compose
 from rlcore.config.instructions import with_instructions
 from rlcore.config.schema import RunConfig
 from rlcore.config.warning import ConfigWarning

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from internals import assemble, compose
 from rlcore_env_robotwin.env import make_env
 from rlcore_env_robotwin.plugin import rlcore_components
 from rlcore_env_robotwin.settings import RoboTwinConfig
@@ -22,11 +23,9 @@ from rlcore_simulation.env import SimulatedEnv
 from rlcore_simulation.interpreters import query_interpreter
 from rlcore_testing import EnvConformance
 
-from rlcore.config.compose import compose
 from rlcore.contracts.errors import AssetError
 from rlcore.contracts.specs import Episode
 from rlcore.training import train
-from rlcore.training.assembly import assemble
 
 # Making the environment takes a while, once.
 pytestmark = pytest.mark.timeout(1800)

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from internals import check, compose
 from rlcore_model_openpi import plugin
 from rlcore_model_openpi.resolved import resolve
 from rlcore_model_openpi.settings import OpenPIConfig, OpenPIModelConfig
 from rlcore_model_openpi.spec import policy_spec
 
-from rlcore.checks.run import check
-from rlcore.config.compose import compose
 from rlcore.contracts.errors import ConfigError
 
 PACKAGE = Path(plugin.__file__).parent

@@ -12,6 +12,7 @@ import cv2
 import numpy as np
 import pytest
 import trimesh
+from internals import compose
 from maniskill_cases import EnvMaker
 from rlcore_env_maniskill import hub_files as folder
 from rlcore_env_maniskill import plugin
@@ -22,7 +23,6 @@ from rlcore_env_maniskill.settings import ManiSkillConfig
 from rlcore_env_maniskill.spec import env_spec
 from rlcore_env_maniskill.tasks import MAIN
 
-from rlcore.config.compose import compose
 from rlcore.contracts.errors import AssetError
 
 STILL = np.array([0, 0, 0, 0, 0, 0, 1], np.float32)
