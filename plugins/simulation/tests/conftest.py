@@ -18,11 +18,14 @@ def numpy1(other_venv: Callable[..., Path]) -> str:
 
 @pytest.fixture
 def make() -> Iterator[Callable[..., SimulatedEnv]]:
-    """Makes envs and closes them: `make(num_envs, num_processes, **settings)`."""
+    """Makes envs and closes them: `make(num_envs, num_processes, **settings)`, or, to change a
+    setting later, `make(num_envs, num_processes, config)`."""
     made: list[SimulatedEnv] = []
 
-    def make_one(num_envs: int, num_processes: int, **settings: object) -> SimulatedEnv:
-        config = LineConfig(**settings)  # type: ignore[arg-type]
+    def make_one(
+        num_envs: int, num_processes: int, config: LineConfig | None = None, **settings: object
+    ) -> SimulatedEnv:
+        config = config or LineConfig(**settings)  # type: ignore[arg-type]
         made.append(make_env(config, num_envs=num_envs, num_processes=num_processes))
         return made[-1]
 

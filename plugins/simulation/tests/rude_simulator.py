@@ -4,6 +4,7 @@ of an episode, or in its start."""
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 
 import numpy as np
 from line_simulator import LineConfig, LineSimulator, env_spec
@@ -67,6 +69,11 @@ def answer_twice() -> None:
     os.waitpid(copy, 0)
 
 
+def answer_in_another_version() -> None:
+    (connection,) = [each for each in gc.get_objects() if isinstance(each, Connection)]
+    connection.send_bytes(b"RLCS\x63\x00" + bytes(8))
+
+
 def close_all() -> None:
     threading.Thread(target=forever).start()  # exit() would wait for it
     os.closerange(3, 256)
@@ -81,6 +88,7 @@ MANNERS: dict[str, Callable[[], None]] = {
     "base": interrupt,
     "die_beside_a_child": die_beside_a_child,
     "answer_twice": answer_twice,
+    "answer_in_another_version": answer_in_another_version,
     "close_all": close_all,
     "close_output": close_output,
 }

@@ -20,6 +20,9 @@ RIGHT = Episode(1, 11)
 class Tensor:
     """Of more than one entry, as a library has them that is not loaded here."""
 
+    def __repr__(self) -> str:
+        return "Tensor"
+
     def __float__(self) -> float:
         raise RuntimeError("a tensor with 2 elements cannot be converted to Scalar")
 
@@ -71,9 +74,9 @@ def test_success_at_the_time_limit_terminates(make) -> None:
 
 
 def test_rewards_are_scaled_and_made_relative(make) -> None:
-    env, scaled, relative = (make(1, 0, **settings) for settings in (
-        {}, {"reward_coef": 5.0}, {"use_rel_reward": True},
-    ))  # fmt: skip
+    env = make(1, 0)
+    scaled = make(1, 0, reward_coef=5.0)
+    relative = make(1, 0, use_rel_reward=True)
     for each in (env, scaled, relative):
         start(each)
     plain = env.chunk_step(full_speed(4)).rewards[0]
@@ -247,16 +250,16 @@ def test_rows_play_the_same_wherever_they_are(make) -> None:
             np.testing.assert_array_equal(many.observation["cameras"][name][row], frames[0])
 
 
-def test_bad_actions_and_episodes_are_refused(make) -> None:
+def test_bad_actions_and_episodes_are_refused(refused, make) -> None:
     env = make(2, 0)
     env.reset()
-    with pytest.raises(ValueError, match=r"must be \[2, C, 1\], got \[2, 5, 7\]"):
+    with pytest.raises(ValueError):
         env.chunk_step(np.zeros((2, 5, 7), dtype=np.float32))
     bad = np.zeros((2, 5, 1), dtype=np.float32)
     bad[1, 3, 0] = np.nan
-    with pytest.raises(WorkerError, match=r"rows \[1\] are not finite"):
+    with refused(WorkerError, "[1]"):
         env.chunk_step(bad)
-    with pytest.raises(ConfigError, match=r"task must be in \[0, 1\]"):
+    with refused(ConfigError, "[0, 1]"):
         env.reset(options={"episodes": [Episode(2, 0), Episode(0, 0)]})
 
 
@@ -265,10 +268,10 @@ def test_chunks_can_be_started_and_awaited(make) -> None:
     env.reset()
     env.chunk_step_async(np.zeros((2, 5, 1), dtype=np.float32))
     for call in (env.reset, env.recorded, lambda: env.record([0])):
-        with pytest.raises(RuntimeError, match="still running"):
+        with pytest.raises(RuntimeError):
             call()
     assert env.chunk_step_wait().valid.all()
-    with pytest.raises(RuntimeError, match="without chunk_step_async"):
+    with pytest.raises(RuntimeError):
         env.chunk_step_wait()
 
 
@@ -323,12 +326,12 @@ def test_nothing_else_is_asked_while_demonstrations_are_under_way(make, num_proc
         lambda: next(later),
     )
     for call in calls:
-        with pytest.raises(RuntimeError, match="demonstrations are still running"):
+        with pytest.raises(RuntimeError):
             call()
     assert len(list(demonstrations)) == 4
     late = env.demonstrate(wanted, **CLEAN)
     env.chunk_step_async(still)
-    with pytest.raises(RuntimeError, match="a chunk is still running"):
+    with pytest.raises(RuntimeError):
         next(late)
     assert env.chunk_step_wait().valid.all()
     given_up = env.demonstrate(wanted, **CLEAN)
@@ -361,44 +364,35 @@ def test_speed_and_limit_of_demonstrations(make) -> None:
     assert longer.success and 0 < len(longer.actions) < 30
 
 
-def test_bad_demonstration_settings_are_refused(make) -> None:
+def test_bad_demonstration_settings_are_refused(refused, make) -> None:
     env = make(1, 0)
-    with pytest.raises(ConfigError, match=r"speed in \(0, 1\]"):
+    with refused(ConfigError, "(0, 1]"):
         env.demonstrate([RIGHT], **CLEAN | {"speed": 1.5})
     expertless = make(1, 0, expert=False)
-    with pytest.raises(UserError, match="line has no expert"):
+    with refused(UserError, "line"):
         expertless.demonstrate([RIGHT], **CLEAN)
 
 
-@pytest.mark.parametrize("success", [float("nan"), 0.5, None, "yes"])
-def test_a_success_that_is_neither_true_nor_false_is_refused(make, monkeypatch, success) -> None:
-    step = LineSimulator.step
-    monkeypatch.setattr(
-        LineSimulator, "step", lambda self, action: replace(step(self, action), success=success)
-    )
-    env = make(2, 0)
-    env.reset(options={"episodes": [Episode(1, 3), Episode(0, 4)]})
-    with pytest.raises(EnvError, match=r"success is .* in task 'right', trial 3, step 1, expected"):
-        env.chunk_step(np.ones((2, 2, 1), dtype=np.float32))
-
-
 @pytest.mark.parametrize(
-    ("states", "found"),
+    ("attribute", "value", "key"),
     [
-        (np.ones(1, np.float32), r"float32 \[1\]"),
-        (np.ones((1, 3)), r"float64 \[1, 3\]"),
-        (np.ones(3, complex), r"complex128 \[3\]"),
-        ([1.0, [2.0], 3.0], r"\[1.0, \[2.0\], 3.0\]"),
-        (["1", "2", "3"], r"\['1', '2', '3'\]"),
-        (None, "None"),
+        ("states", np.ones(1, np.float32), "float32 [1]"),
+        ("states", np.ones((1, 3)), "float64 [1, 3]"),
+        ("states", np.ones(3, complex), "complex128 [3]"),
+        ("states", [1.0, [2.0], 3.0], "[1.0, [2.0], 3.0]"),
+        ("states", ["1", "2", "3"], "['1', '2', '3']"),
+        ("states", None, "None"),
+        ("start", lambda self, episode: None, "None"),
+        ("start", lambda self, episode: b"go", "b'go'"),
     ],
 )
-def test_states_of_another_size_or_kind_are_refused(make, monkeypatch, states, found) -> None:
-    monkeypatch.setattr(LineSimulator, "states", states)
-    said = rf"states are {found} in task 'left', trial 4, step {{}}, expected float32 \[3\]"
-    with pytest.raises(EnvError, match=said.format(0)):
+def test_a_fault_of_a_simulator_is_refused_in_resets_and_demonstrations(
+    refused, make, monkeypatch, attribute, value, key
+) -> None:
+    monkeypatch.setattr(LineSimulator, attribute, value)
+    with refused(EnvError, key, "left", "trial 4"):
         make(1, 0).reset(options={"episodes": [Episode(0, 4)]})
-    with pytest.raises(EnvError, match=said.format(1)):
+    with refused(EnvError, key, "left", "trial 4"):
         list(make(1, 0).demonstrate([Episode(0, 4)], **CLEAN))
 
 
@@ -411,34 +405,24 @@ def test_states_of_other_numbers_are_the_same_everywhere(make, monkeypatch) -> N
             assert given.dtype == np.float32 and given.tolist() == [[1.0, 0.0, 7.0]]
 
 
-@pytest.mark.parametrize("sentence", [None, 5, b"go"])
-def test_a_sentence_is_a_text(make, monkeypatch, sentence) -> None:
-    monkeypatch.setattr(LineSimulator, "start", lambda self, episode: sentence)
-    said = f"sentence is {sentence!r} in task 'left', trial 4, expected a text"
-    with pytest.raises(EnvError, match=said):
-        make(1, 0).reset(options={"episodes": [Episode(0, 4)]})
-    with pytest.raises(EnvError, match=said):
-        list(make(1, 0).demonstrate([Episode(0, 4)], **CLEAN))
-
-
 @pytest.mark.parametrize(
-    ("pixels", "said"),
+    ("pixels", "drawn"),
     [
-        (np.full((8, 12, 3), 0.5), r"float64 \[8, 12, 3\], 0.5 to 0.5, into a frame of camera 'fr"),
-        (np.ones((8, 12, 3), bool), r"bool \[8, 12, 3\]"),
-        (np.full((8, 12, 3), 256, np.uint16), r"uint16 \[8, 12, 3\], 256 to 256"),
-        (-1, r"int64 \[\], -1 to -1"),
-        (np.zeros((9, 12, 3), np.uint8), r"uint8 \[9, 12, 3\], .* its frame is uint8 \[8, 12, 3\]"),
-        (np.zeros((0, 12, 3), np.uint8), r"uint8 \[0, 12, 3\], into"),
-        (None, r"object \[\], into"),
+        (np.full((8, 12, 3), 0.5), "float64 [8, 12, 3]"),
+        (np.ones((8, 12, 3), bool), "bool [8, 12, 3]"),
+        (np.full((8, 12, 3), 256, np.uint16), "uint16 [8, 12, 3]"),
+        (-1, "int64 []"),
+        (np.zeros((9, 12, 3), np.uint8), "uint8 [9, 12, 3]"),
+        (np.zeros((0, 12, 3), np.uint8), "uint8 [0, 12, 3]"),
+        (None, "object []"),
     ],
 )
-def test_what_is_no_pixels_is_not_drawn(make, monkeypatch, pixels, said) -> None:
+def test_arrays_that_are_no_pixels_are_refused(refused, make, monkeypatch, pixels, drawn) -> None:
     def draw(self, out) -> None:
         out["front"][:][:] = pixels  # a part of it is a frame too
 
     monkeypatch.setattr(LineSimulator, "draw", draw)
-    with pytest.raises(EnvError, match=f"(?s)draws {said}"):
+    with refused(EnvError, drawn, "front"):
         make(1, 0).reset()
 
 
@@ -459,39 +443,43 @@ def test_pixels_are_numbers_that_fit_in_any_order_in_memory(make, monkeypatch) -
     assert type(cameras["front"]) is np.ndarray
 
 
-def test_frames_are_written_not_exchanged(make, monkeypatch) -> None:
+def test_frames_that_are_replaced_instead_of_written_are_refused(
+    refused, make, monkeypatch
+) -> None:
     def draw(self, out) -> None:
         out["front"] = np.full((8, 12, 3), 255, np.uint8)
 
     monkeypatch.setattr(LineSimulator, "draw", draw)
-    env = make(1, 0)
-    with pytest.raises(EnvError, match=r"draw replaces out\['front'\] instead of writing into it"):
-        env.reset(options={"episodes": [Episode(0, 4)]})
-    asked = {"action_noise": 0.0, "speed": 1.0, "stride": 1, "seed": 0}
-    with pytest.raises(EnvError, match="draw replaces"):
-        list(env.demonstrate([Episode(0, 4)], **asked))
+    with refused(EnvError, "out['front']"):
+        make(1, 0).reset()
+    with refused(EnvError, "out['front']"):
+        list(make(1, 0).demonstrate([Episode(0, 4)], **CLEAN))
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "key"),
     [
-        (None, "step is None in task 'right', trial 3, step 1, expected a Step"),
-        ({"reward": "much"}, "reward is 'much' in task 'right'"),
-        ({"reward": np.ones(2)}, r"reward is array\(\[1., 1.\]\) in task"),
-        ({"reward": 1j}, "reward is 1j in task"),
-        ({"reward": Tensor()}, "reward is <.* in task"),
-        ({"success": np.array([True, False])}, "success is array"),
-        ({"info": None}, "info is None in task 'right'"),
-        ({"info": {"gap": "wide"}}, "info 'gap' is 'wide' in task 'right'"),
-        ({"info": {"gap": None}}, "info 'gap' is None"),
-        ({"info": {"gap": {"x": 1}}}, "info 'gap' is {'x': 1}"),
-        ({"info": {"gap": np.zeros(0)}}, "info 'gap' is array"),
-        ({"info": {"gap": 10**400}}, r"info 'gap' is 1000\d*\.\.\.\d*0 in task"),
-        ({"info": {"gap": 10**9999}}, r"info 'gap' is .* in task"),
-        ({"info": {3: 1.0}}, "name of an info is 3 in task"),
+        (None, "Step"),
+        ({"reward": "much"}, "reward"),
+        ({"reward": np.ones(2)}, "reward"),
+        ({"reward": 1j}, "reward"),
+        ({"reward": Tensor()}, "reward"),
+        ({"success": float("nan")}, "success"),
+        ({"success": 0.5}, "success"),
+        ({"success": None}, "success"),
+        ({"success": "yes"}, "success"),
+        ({"success": np.array([True, False])}, "success"),
+        ({"info": None}, "info"),
+        ({"info": {"gap": "wide"}}, "'gap' is 'wide'"),
+        ({"info": {"gap": None}}, "'gap' is None"),
+        ({"info": {"gap": {"x": 1}}}, "'gap' is {'x': 1}"),
+        ({"info": {"gap": np.zeros(0)}}, "gap"),
+        ({"info": {"gap": 10**400}}, "'gap' is 1000"),
+        ({"info": {"gap": 10**9999}}, "gap"),
+        ({"info": {3: 1.0}}, "3"),
     ],
 )
-def test_steps_that_are_no_numbers_are_refused(make, monkeypatch, changes, said) -> None:
+def test_steps_that_are_no_numbers_are_refused(refused, make, monkeypatch, changes, key) -> None:
     step = LineSimulator.step
     monkeypatch.setattr(
         LineSimulator,
@@ -500,7 +488,7 @@ def test_steps_that_are_no_numbers_are_refused(make, monkeypatch, changes, said)
     )
     env = make(1, 0)
     env.reset(options={"episodes": [Episode(1, 3)]})
-    with pytest.raises(EnvError, match=said):
+    with refused(EnvError, key, "right", "trial 3", "step 1"):
         env.chunk_step(full_speed(2))
 
 
@@ -525,7 +513,7 @@ def test_numbers_of_any_kind_are_numbers(make, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("action", [None, np.zeros(3, np.float32)])
-def test_expert_actions_of_another_shape_are_refused(make, monkeypatch, action) -> None:
+def test_expert_actions_of_another_shape_are_refused(refused, make, monkeypatch, action) -> None:
     monkeypatch.setattr(LineSimulator, "expert_action", lambda self, *, speed: action)
-    with pytest.raises(EnvError, match=r"expert's actions of line are .*, expected float32 .1."):
+    with refused(EnvError, "line", "float32 [1]"):
         list(make(1, 0).demonstrate([RIGHT], **CLEAN))

@@ -1,4 +1,4 @@
-"""Interpreters of simulators before a run: what of them is told, and what is refused."""
+"""Interpreters of simulators before a run: what is reported of them, and what is refused."""
 
 from __future__ import annotations
 
@@ -47,12 +47,9 @@ def registry_of(*requirements: str, requires_python: str | None = None) -> Any:
     return SimpleNamespace(get=lambda kind, name: component)
 
 
-def refused(python: object, *requirements: str, **facts: Any) -> AssetError:
-    with pytest.raises(AssetError) as caught:
-        interpreters_of(
-            {"train": Elsewhere(python=str(python))}, registry_of(*requirements, **facts)
-        )
-    return caught.value
+def query(python: object, *requirements: str, **facts: Any) -> None:
+    """Ask the interpreter of simulators that need this."""
+    interpreters_of({"train": Elsewhere(python=str(python))}, registry_of(*requirements, **facts))
 
 
 def script(folder: Path, text: str) -> Path:
@@ -79,8 +76,11 @@ def test_versions_of_note_stand_in_the_manifest(twin_venv: Path) -> None:
     assert one.executable == f"{twin_venv}/bin/python" and one.side == "eval"
     python = ".".join(map(str, sys.version_info[:3]))
     assert one.of_note == {
-        "python": python, "PyYAML": version("pyyaml"), "numpy": NUMPY, "acme-slider": "1.2.3",
-    }  # fmt: skip
+        "python": python,
+        "PyYAML": version("pyyaml"),
+        "numpy": NUMPY,
+        "acme-slider": "1.2.3",
+    }
     made = build_manifest(
         seeds={},
         device="cpu",
@@ -95,57 +95,58 @@ def test_versions_of_note_stand_in_the_manifest(twin_venv: Path) -> None:
     assert not any("env." in name for name in versions())
 
 
-def test_what_is_missing_there_is_named_with_the_command(twin_venv: Path) -> None:
-    error = refused(twin_venv, "no-such-simulator==3.1", "numpy<1.0", "pyyaml")
-    assert error.message == (
-        f"env.train.python: {twin_venv}/bin/python lacks what the simulators of sliding need: "
-        f"no-such-simulator==3.1 (there: not installed), numpy<1.0 (there: {NUMPY})"
-    )
-    assert error.hint == f"rlcore venv create sliding {twin_venv}"
+def test_missing_packages_are_named_with_the_command(refused, twin_venv: Path) -> None:
+    command = f"rlcore venv create sliding {twin_venv}"
+    missing = ("no-such-simulator==3.1", f"numpy<1.0 (there: {NUMPY})")
+    with refused(AssetError, "env.train.python", *missing, command, text=False) as error:
+        query(twin_venv, "no-such-simulator==3.1", "numpy<1.0", "pyyaml")
+    assert "yaml" not in str(error.value)  # it is there
 
 
-def test_another_python_than_the_simulator_takes(twin_venv: Path) -> None:
-    error = refused(twin_venv, "numpy", requires_python="<3.9")
-    assert f"Python <3.9 (there: {'.'.join(map(str, sys.version_info[:3]))})" in error.message
-    assert error.hint == "rlcore venv create sliding"
+def test_an_interpreter_of_another_python_is_refused(refused, twin_venv: Path) -> None:
+    here = ".".join(map(str, sys.version_info[:3]))
+    with refused(AssetError, f"<3.9 (there: {here})", "rlcore venv create", text=False):
+        query(twin_venv, "numpy", requires_python="<3.9")
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "found"),
     [
-        ("echo hello", "is no Python interpreter: it ends with code 0"),
-        ("echo broken >&2; exit 3", "is no Python interpreter: it ends with code 3: broken"),
+        ("echo hello", ["code 0"]),
+        ("echo broken >&2; exit 3", ["code 3", "broken"]),
         (
             "for line in warned Traceback ' File x' 'SyntaxError: old'; "
             'do echo "$line" >&2; done; '
             "exit 1",
-            "is no Python interpreter: it ends with code 1: SyntaxError: old",
+            ["code 1", "SyntaxError: old"],
         ),
-        (answering("3.9.18"), "Python >=3.10 (there: 3.9.18), numpy>=1.24 (there: not installed)"),
-        (answering("3.12.1"), "need: numpy>=1.24 (there: not installed)"),
-        (answering("3.10.1", numpy="1.23.5"), "need: numpy>=1.24 (there: 1.23.5)"),
-        (answering("3.10.1", numpy="main"), "need: numpy>=1.24 (there: main)"),
+        (answering("3.9.18"), [">=3.10", "3.9.18", "numpy>=1.24"]),
+        (answering("3.12.1"), ["numpy>=1.24"]),
+        (answering("3.10.1", numpy="1.23.5"), ["numpy>=1.24", "1.23.5"]),
+        (answering("3.10.1", numpy="main"), ["numpy>=1.24", "main"]),
     ],
 )
-def test_an_interpreter_that_will_not_do(tmp_path: Path, text: str, said: str) -> None:
+def test_an_unfit_interpreter_is_refused_with_the_command(
+    refused, tmp_path: Path, text: str, found: list[str]
+) -> None:
     """The command makes an environment with all that the env asks for."""
     path = script(tmp_path, text)
-    error = refused(path, "numpy>=1.24")
-    assert error.message.startswith(f"env.train.python: {path} ") and said in error.message
-    assert error.hint == "rlcore venv create sliding"
+    with refused(AssetError, "env.train.python", path, *found, "rlcore venv create sliding"):
+        query(path, "numpy>=1.24")
 
 
-def test_an_environment_without_numpy_is_completed_where_it_is(tmp_path: Path) -> None:
+def test_an_environment_without_numpy_is_completed_where_it_is(refused, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "pyvenv.cfg").write_text("")
     path = script(tmp_path / "bin", answering("3.12.1"))
     for python in (tmp_path, path):
-        assert refused(python, "robot").hint == f"rlcore venv create sliding {tmp_path}"
-    # an env without requirements
-    assert refused(path).hint == f"{path} -m pip install 'numpy>=1.24'"
+        with refused(AssetError, f"rlcore venv create sliding {tmp_path}"):
+            query(python, "robot")
+    with refused(AssetError, f"{path} -m pip install 'numpy>=1.24'"):
+        query(path)  # an env without requirements
 
 
-def test_a_link_to_the_python_of_an_environment_is_told_from_it(tmp_path: Path) -> None:
+def test_a_link_to_the_python_of_an_environment_is_refused(refused, tmp_path: Path) -> None:
     bare = script(tmp_path, answering("3.11.7"))
     venv, link = tmp_path / "venv", tmp_path / "links" / "python"
     for folder in (venv / "bin", link.parent):
@@ -153,25 +154,27 @@ def test_a_link_to_the_python_of_an_environment_is_told_from_it(tmp_path: Path) 
     (venv / "pyvenv.cfg").touch()
     (venv / "bin" / "python").symlink_to(bare)
     link.symlink_to("../venv/bin/python")
-    with pytest.raises(AssetError, match="is a link to the Python of an environment") as refused:
+    with refused(AssetError, f"{link.parent}/../venv/bin/python"):
         query_interpreter(str(link))
-    assert refused.value.hint == f"name {link.parent}/../venv/bin/python itself"
     assert query_interpreter(str(venv)).version == "3.11.7"
 
 
-def test_one_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interpreter_that_hangs_is_refused(
+    refused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("rlcore_simulation.interpreters.LOOK_SECONDS", 0.3)
-    error = refused(script(tmp_path, "sleep 600"))
-    assert "did not report its version in 0.3 s" in error.message
+    with refused(AssetError, "0.3 s"):
+        query(script(tmp_path, "sleep 600"))
 
 
 @pytest.mark.long
-def test_what_one_that_hangs_had_started_ends_with_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_children_of_an_interpreter_that_hangs_end_with_it(
+    refused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rlcore_simulation.interpreters.LOOK_SECONDS", 3.0)
     child = tmp_path / "child"
-    refused(script(tmp_path, f"sleep 600 & echo $! > {child}; wait"))
+    with refused(AssetError, "3 s"):
+        query(script(tmp_path, f"sleep 600 & echo $! > {child}; wait"))
     ended = time.monotonic() + 60
     while _runs(int(child.read_text())) and time.monotonic() < ended:
         time.sleep(0.02)
@@ -186,27 +189,26 @@ def _runs(pid: int) -> bool:
     return not state.startswith("Z")  # dead, and not yet collected
 
 
-def test_a_path_that_leads_nowhere(tmp_path: Path) -> None:
-    missing = tmp_path / "nothing"
-    assert refused(missing).message.endswith("no Python interpreter: No such file or directory")
-    assert f"{tmp_path} is no virtual environment: it has no" in refused(tmp_path).message
+def test_a_path_without_an_interpreter_is_refused(refused, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert "Permission denied" in refused(tmp_path / "file").message
+    for path, reason in (
+        (tmp_path / "nothing", "No such file"),
+        (tmp_path, "bin/python"),
+        (tmp_path / "file", "Permission denied"),
+    ):
+        with refused(AssetError, path, reason):
+            query(path)
 
 
-def test_an_environment_of_another_machine_is_said(tmp_path: Path) -> None:
+def test_an_environment_of_another_machine_is_refused(refused, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "pyvenv.cfg").write_text("")
     (tmp_path / "bin" / "python").symlink_to("/no/such/python3.11")
-    error = refused(tmp_path, "robot")
-    assert error.message == (
-        f"env.train.python: {tmp_path}/bin/python is no Python interpreter: /no/such/python3.11: "
-        "No such file or directory"
-    )
-    assert error.hint == "rlcore venv create sliding"
+    with refused(AssetError, f"{tmp_path}/bin/python", "/no/such/python3.11"):
+        query(tmp_path, "robot")
 
 
-def test_one_that_prints_as_it_starts_and_whose_path_has_blanks(
+def test_an_interpreter_may_print_as_it_starts_and_have_blanks_in_its_path(
     twin_venv: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "my robot's"
@@ -215,22 +217,16 @@ def test_one_that_prints_as_it_starts_and_whose_path_has_blanks(
     assert query_interpreter(str(loud)).packages["numpy"] == NUMPY
 
 
-def test_doctor_says_both_sides(twin_venv: Path) -> None:
+def test_doctor_has_a_row_for_each_side(twin_venv: Path) -> None:
     envs = {"train": Elsewhere(python=str(twin_venv)), "eval": Elsewhere(python="/no/python")}
     good, bad = findings(envs, registry_of("numpy"))
     assert good["status"] == "ok" and good["name"] == "env.train.python"
-    assert f"numpy {NUMPY}, " in good["detail"] and "; here: python 3." in good["detail"]
-    assert bad == {
-        "name": "env.eval.python",
-        "status": "missing",
-        "detail": "/no/python is no Python interpreter: No such file or directory",
-        "fix": "rlcore venv create sliding",
-    }
+    assert f"numpy {NUMPY}" in good["detail"] and "python 3." in good["detail"]
+    assert (bad["name"], bad["status"]) == ("env.eval.python", "missing")
+    assert "/no/python" in bad["detail"] and bad["fix"] == "rlcore venv create sliding"
     assert [*findings({"train": EnvConfig()}, registry_of())] == []
     (own,) = findings({"train": Elsewhere()}, registry_of("numpy"))
-    assert (
-        own["detail"].startswith("rlcore's own interpreter: python 3.") and NUMPY in own["detail"]
-    )
+    assert "python 3." in own["detail"] and NUMPY in own["detail"]
 
 
 def test_a_run_that_starts_looks_again_and_remembers_the_interpreter(
@@ -259,7 +255,7 @@ def test_doctor_refuses_simulators_of_another_interpreter_in_this_process() -> N
     """Whatever the interpreter is, as it is not asked."""
     _, row = findings({"train": Elsewhere(python="/no/python", num_processes=0)}, registry_of())
     assert (row["name"], row["status"]) == ("env.train.num_processes", "refused")
-    assert row["detail"].startswith("must be at least 1 with python=/no/python: ")
+    assert "python=/no/python" in row["detail"]
 
 
 def test_doctor_warns_where_a_hang_is_found_too_late() -> None:
@@ -270,7 +266,7 @@ def test_doctor_warns_where_a_hang_is_found_too_late() -> None:
     assert row["fix"] == "cluster.timeouts.env=450"
 
 
-def test_what_stands_on_this_path_is_not_on_the_others(
+def test_another_interpreter_has_nothing_of_this_ones_path(
     twin_venv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "numpy.py").write_text("raise SystemExit('the wrong numpy')\n")
@@ -291,11 +287,11 @@ def simulated_with(*tested: SimulatorVersions, requirements: tuple[str, ...] = (
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Installs `acme-engine` in rlcore's own interpreter, in a version."""
 
-    def install(its: str) -> None:
-        info = tmp_path / its / f"acme_engine-{its}.dist-info"
+    def install(number: str) -> None:
+        info = tmp_path / number / f"acme_engine-{number}.dist-info"
         info.mkdir(parents=True)
         (info / "METADATA").write_text(
-            f"Metadata-Version: 2.1\nName: acme-engine\nVersion: {its}\n"
+            f"Metadata-Version: 2.1\nName: acme-engine\nVersion: {number}\n"
         )
         monkeypatch.syspath_prepend(str(info.parent))
 
@@ -305,20 +301,22 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 ENGINE = SimulatorVersions("acme-engine", ">=3.2,<=3.3.2", "boxes touch otherwise from 3.4 on")
 
 
-@pytest.mark.parametrize("its", ["3.1", "3.3.3", "3.4.0", "4.0.0", "3.3.3rc1", "main-build"])
-def test_a_version_with_other_results_is_refused_with_its_reason(engine: Any, its: str) -> None:
-    engine(its)
+@pytest.mark.parametrize("installed_version", ["3.1", "3.3.3", "3.3.3rc1", "main-build"])
+def test_a_version_with_other_results_is_refused_with_its_reason(
+    engine: Any, installed_version: str
+) -> None:
+    engine(installed_version)
     registry = simulated_with(ENGINE)
     rows = [*findings({"train": Elsewhere(), "eval": Elsewhere()}, registry)]
     assert rows[0] == rows[1]  # one finding for both sides
     assert rows[0]["status"] == "missing" and rows[0]["name"] == "acme-engine>=3.2,<=3.3.2"
-    assert its in rows[0]["detail"] and "boxes touch otherwise" in rows[0]["detail"]
+    assert installed_version in rows[0]["detail"] and ENGINE.reason in rows[0]["detail"]
     assert rows[0]["fix"].endswith("-m pip install 'acme-engine>=3.2,<=3.3.2'")
     (same,) = [each for each in installed(registry) if each["status"] != "ok"]
     assert same == rows[0]
 
 
-def test_a_version_of_which_nothing_is_known_is_warned_of(engine: Any) -> None:
+def test_an_untested_version_gives_a_warning(engine: Any) -> None:
     engine("2.0")
     registry = simulated_with(SimulatorVersions("acme-engine", "==1.4.0"))
     (found,) = findings({"eval": Elsewhere()}, registry)
@@ -340,9 +338,8 @@ def test_another_interpreter_is_held_to_the_same_versions(twin_venv: Path) -> No
     env = {"train": Elsewhere(python=str(twin_venv))}
     for requirements in ((), (changes.requirement,)):  # whether or not its author names it twice
         rows = [*findings(env, simulated_with(changes, requirements=requirements))]
-        (refused,) = [each for each in rows if each["status"] == "missing"]
-        assert refused["name"] == "env.train.python"
-        assert "numbers are read otherwise" in refused["detail"]
-        assert version("pyyaml") in refused["detail"]
+        (row,) = [each for each in rows if each["status"] == "missing"]
+        assert row["name"] == "env.train.python"
+        assert changes.reason in row["detail"] and version("pyyaml") in row["detail"]
     warned = SimulatorVersions("PyYAML", "<1.0")
     assert [each["status"] for each in findings(env, simulated_with(warned))] == ["ok", "warning"]

@@ -57,14 +57,14 @@ def test_the_outermost_package_of_a_module_is_linked(
 
 
 def test_a_package_that_is_not_there_or_in_an_archive_is_refused(
-    site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    refused, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with zipfile.ZipFile(site / "sims.egg", "w") as egg:
         egg.writestr("zipped/__init__.py", "")
         egg.writestr("zipped_module.py", "")
     monkeypatch.syspath_prepend(str(site / "sims.egg"))
     for name in ("zipped", "zipped_module", "no_such_package"):
-        with pytest.raises(ConfigError, match=f"'{name}' can't be handed to another"):
+        with refused(ConfigError, name):
             link_modules(tmp_path, [name])
         (tmp_path / "rlcore").unlink()
         (tmp_path / "rlcore_simulation").unlink()

@@ -32,7 +32,7 @@ def marks(folder: Path) -> str:
     return file.read_text() if file.exists() else ""
 
 
-def told(module: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def run_module(module: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         interpreters.command(module, *arguments),
         env=interpreters.environment() | variables,
@@ -49,7 +49,7 @@ def test_the_decoys_work(decoys):
 
 @pytest.mark.parametrize("safe", ["", "1"])  # "": as before Python 3.11
 def test_a_module_runs_without_the_current_folder(decoys, safe):
-    done = told("json.tool", "--help", PYTHONSAFEPATH=safe)
+    done = run_module("json.tool", "--help", PYTHONSAFEPATH=safe)
     assert done.returncode == 0, done.stderr
     assert marks(decoys) == ""
 
@@ -59,7 +59,7 @@ def test_arguments_and_name_are_those_of_a_module_that_is_run(tmp_path, monkeypa
         "import json, sys\nprint(json.dumps([__name__, sys.argv, sys.path[0]]))"
     )
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    name, arguments, first = json.loads(told("probe", "a", "b c").stdout)
+    name, arguments, first = json.loads(run_module("probe", "a", "b c").stdout)
     assert (name, arguments[1:]) == ("__main__", ["a", "b c"])
     assert first == str(tmp_path)
 
@@ -68,7 +68,7 @@ def test_what_the_user_put_on_the_path_is_found_also_in_the_current_folder(tmp_p
     (tmp_path / "mine.py").write_text("print('mine')")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
-    assert told("mine").stdout == "mine\n"
+    assert run_module("mine").stdout == "mine\n"
 
 
 def test_who_is_asked_does_not_look_into_the_current_folder_however_old(elsewhere: Path) -> None:

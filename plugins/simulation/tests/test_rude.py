@@ -26,7 +26,7 @@ from rlcore_simulation.env import SimulatedEnv
 from rlcore_simulation.messages import LONGEST, Failure
 from rlcore_simulation.process import _limit
 from rlcore_simulation.translate import ANSWERS, decode, encode
-from rlcore_simulation.wire import pack, unpack
+from rlcore_simulation.wire import WireError, pack, unpack
 from rude_simulator import Empty, RudeConfig, Speechless, Wordy, make_env
 from test_processes import wait_gone
 
@@ -44,8 +44,8 @@ def rude() -> Iterator[Rude]:
     """An env of one row of a simulator that does this, with an episode begun."""
     made: list[SimulatedEnv] = []
 
-    def make(what: str) -> SimulatedEnv:
-        made.append(make_env(RudeConfig(rude=what)))
+    def make(manner: str) -> SimulatedEnv:
+        made.append(make_env(RudeConfig(rude=manner)))
         made[-1].reset(options={"episodes": EPISODES})
         return made[-1]
 
@@ -55,48 +55,51 @@ def rude() -> Iterator[Rude]:
 
 
 @pytest.mark.parametrize(
-    ("error", "said", "mendable"),
+    ("error", "summary", "user_error"),
     [
-        (Speechless(), "Speechless: (a Speechless that can't be shown: RuntimeError)", None),
-        (ValueError("\udcff"), "ValueError: \udcff", None),
-        (Wordy(), "Wordy: 12345", AssetError("12345", hint="['make', 'it']")),
-        (Empty(), "Empty: (a Empty that can't be shown: AttributeError)", None),
+        (Speechless(), "RuntimeError", None),
+        (ValueError("\udcff"), "\udcff", None),
+        (Wordy(), "12345", AssetError("12345", hint="['make', 'it']")),
+        (Empty(), "AttributeError", None),
     ],
 )
-def test_whatever_is_raised_is_told(
-    error: Exception, said: str, mendable: AssetError | None
+def test_any_exception_comes_over_the_wire(
+    error: Exception, summary: str, user_error: AssetError | None
 ) -> None:
     try:
         raise error
     except Exception as raised:
         failure = decode(unpack(pack(encode(Failure.of(raised)))), ANSWERS)
-    assert failure.summary.startswith(said) and "raise error" in failure.traceback
-    assert str(failure.error) == str(mendable) and type(failure.error) is type(mendable)
+    assert failure.summary.startswith(type(error).__name__) and summary in failure.summary
+    assert "raise error" in failure.traceback
+    assert str(failure.error) == str(user_error) and type(failure.error) is type(user_error)
 
 
-def test_of_a_text_without_end_its_beginning_and_its_end_are_told() -> None:
+def test_of_a_long_text_the_beginning_and_the_end_are_kept() -> None:
     try:
         raise ValueError(f"begin {LONG} end")
     except ValueError as error:
         failure = Failure.of(error)
     for text in (failure.summary, failure.traceback):
         assert "ValueError: begin xxx" in text and text.strip().endswith("xxx end")
-        assert "characters left out" in text and LONGEST <= len(text) < LONGEST + 100
+        assert LONGEST <= len(text) < LONGEST + 100
 
 
-def test_a_simulator_that_wants_to_end_its_process_is_an_error(rude: Rude) -> None:
+def test_a_simulator_that_wants_to_end_its_process_is_an_error(refused, rude: Rude) -> None:
     env = rude("base")
     pids = env.process_ids
-    with pytest.raises(WorkerError, match="failed: KeyboardInterrupt"):
+    with refused(WorkerError, "KeyboardInterrupt", text=False):
         env.chunk_step(STILL)
     env.reset(options={"episodes": EPISODES})
     assert env.process_ids == pids
 
 
 @pytest.mark.parametrize("asked", ["chunk", "demonstration"])
-def test_a_death_is_seen_though_a_child_holds_all_that_was_open(rude: Rude, asked: str) -> None:
+def test_a_death_is_noticed_though_a_child_holds_all_open_files(
+    refused, rude: Rude, asked: str
+) -> None:
     env = rude("die_beside_a_child")
-    with pytest.raises(SimulatorError, match=r"died \(exit code 3\) while it"):
+    with refused(SimulatorError, "code 3", text=False):
         if asked == "chunk":
             env.chunk_step(STILL)
         else:
@@ -122,7 +125,7 @@ def test_a_copy_of_a_simulator_has_no_rows() -> None:
     ours.close()
 
 
-def test_what_a_simulator_has_started_ends_with_an_rlcore_that_is_killed() -> None:
+def test_children_of_a_simulator_end_when_rlcore_is_killed() -> None:
     code = (
         "import os, signal, sys\n"
         "sys.path.insert(0, os.getcwd())\n"
@@ -150,14 +153,20 @@ def test_a_default_timeout_of_sockets_is_not_for_pipes() -> None:
     assert os.get_blocking(ours.fileno())
 
 
-def test_a_process_that_loses_its_pipe_does_not_wait_for_its_threads(rude: Rude) -> None:
-    with pytest.raises(SimulatorError, match=r"died \(exit code 1\)"):
+def test_a_process_that_loses_its_pipe_does_not_wait_for_its_threads(refused, rude: Rude) -> None:
+    with refused(SimulatorError, "code 1", text=False):
         rude("close_all").chunk_step(STILL)
 
 
-@pytest.mark.parametrize("what", ["answer_twice", "close_output"])
-def test_what_concerns_nobody_changes_nothing(rude: Rude, what: str) -> None:
-    env, polite = rude(what), make_line(LineConfig(), num_envs=1)
+def test_an_answer_in_another_version_is_refused(refused, rude: Rude) -> None:
+    env = rude("answer_in_another_version")
+    with refused(WireError, "process 1 of 1", "version 99", "version 1", text=False):
+        env.chunk_step(STILL)
+
+
+@pytest.mark.parametrize("manner", ["answer_twice", "close_output"])
+def test_harmless_manners_change_nothing(rude: Rude, manner: str) -> None:
+    env, polite = rude(manner), make_line(LineConfig(), num_envs=1)
     polite.reset(options={"episodes": EPISODES})
     for _ in range(3):
         seen, expected = env.chunk_step(STILL), polite.chunk_step(STILL)
@@ -170,7 +179,7 @@ def test_what_concerns_nobody_changes_nothing(rude: Rude, what: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["close", "kill"])
-def test_what_a_simulator_has_started_ends_with_it(rude: Rude, how: str) -> None:
+def test_children_of_a_simulator_end_with_it(refused, rude: Rude, how: str) -> None:
     env = rude("leave_a_child")
     (child,) = map(int, env.reset()[0]["task_descriptions"])
     assert psutil.pid_exists(child)
@@ -178,12 +187,12 @@ def test_what_a_simulator_has_started_ends_with_it(rude: Rude, how: str) -> None
         env.close()
     else:
         os.kill(env.process_ids[0], signal.SIGKILL)
-        with pytest.raises(SimulatorError, match="killed by signal 9"):
+        with refused(SimulatorError, "signal 9", text=False):
             env.chunk_step(STILL)
     wait_gone([child])
 
 
-def test_no_message_waits_without_end(rude: Rude) -> None:
+def test_no_message_waits_without_end(refused, rude: Rude) -> None:
     """Of a process that is stopped: more than the pipe holds, and half a message."""
     ours, theirs = Pipe()
     _limit(ours, 0.1)
@@ -197,5 +206,5 @@ def test_no_message_waits_without_end(rude: Rude) -> None:
     os.kill(env.process_ids[0], signal.SIGSTOP)
     env._config.simulator_timeout = 0.1
     _limit(member._pipe, 0.1)
-    with pytest.raises(SimulatorError, match=r"did not answer within 0\.1 s"):
+    with refused(SimulatorError, "0.1 s", text=False):
         env.chunk_step(np.zeros((1, 10_000_000, 1), dtype=np.float32))

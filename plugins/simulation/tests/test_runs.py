@@ -59,7 +59,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.long
-def test_what_befell_simulators_that_demonstrated_is_told(
+def test_collect_reports_simulators_that_died(
     site: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     strikes = tmp_path / "strikes"
@@ -69,25 +69,22 @@ def test_what_befell_simulators_that_demonstrated_is_told(
     words += [f"env.train.strikes={strikes}", "cluster.backend=local"]
     words += ["collect.episodes_per_task=2", f"collect.output={tmp_path / 'shown'}"]
     assert main(["collect", *words, f"runner.logger.log_path={tmp_path}"]) == 0
-    told = [line for line in capsys.readouterr().out.splitlines() if "recovered: " in line]
-    (line,) = told
-    assert "died (killed by signal 9) while it demonstrated task" in line
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "recovered: " in line]
+    assert "signal 9" in line and "demonstrated task" in line
 
 
-def test_another_interpreter_needs_processes_which_is_said_before_a_run(
+def test_another_interpreter_without_processes_is_refused_before_a_run(
     site: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["train", *WORDS, f"env.train.python={sys.executable}", "--dry-run"]
     assert main([*words, "env.train.num_processes=0", "env.eval.num_processes=0"]) == 2
-    assert (
-        f"error: env.train.num_processes: must be at least 1 with python={sys.executable}: another "
-        "interpreter can't simulate in a process of rlcore's, got 0\n"
-    ) in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "env.train.num_processes" in error and f"python={sys.executable}" in error
     assert main(words) == 0
 
 
 @pytest.mark.long
-def test_a_run_there_is_replayed_and_an_upgrade_is_told_when_it_goes_on(
+def test_a_run_in_another_interpreter_is_replayed_and_resume_reports_an_upgrade(
     site: Path, twin_venv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The plugin's code that is handed on, and the commit of what simulates, are others then."""
@@ -112,17 +109,17 @@ def test_a_run_there_is_replayed_and_an_upgrade_is_told_when_it_goes_on(
     text = config.read_text()
     config.write_text(text.replace(str(twin_venv), str(gone)))
     assert main(["resume", str(run), "runner.max_epochs=2"]) == 2
-    said = capsys.readouterr().err
-    assert f"env.train.python: {gone} is no Python interpreter" in said and "--trust" not in said
+    error = capsys.readouterr().err
+    assert f"env.train.python: {gone}" in error and "--trust" not in error
     config.write_text(text)
     (metadata,) = site.glob("line-*/METADATA")
     metadata.write_text(metadata.read_text().replace("1.0", "1.1"))
     load_plugins.cache_clear()
     head.write_text("2" * 40)
     assert main(["resume", str(run), "runner.max_epochs=2"]) == 0
-    (told,) = [line for line in capsys.readouterr().out.splitlines() if "other versions" in line]
-    assert f"line (env.train) {'1' * 40} -> {'2' * 40}" in told
-    assert "line (env.train.python) 1.0 -> 1.1" in told and "numpy" not in told
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "other versions" in line]
+    assert f"line (env.train) {'1' * 40} -> {'2' * 40}" in line
+    assert "line (env.train.python) 1.0 -> 1.1" in line and "numpy" not in line
 
 
 class Upgrading:
@@ -143,7 +140,7 @@ class Upgrading:
 
 
 @pytest.mark.long
-def test_versions_that_a_simulator_was_started_anew_with_are_noted_and_told(
+def test_versions_of_a_restarted_simulator_are_recorded_and_reported(
     site: Path, twin_venv: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     strikes, run = tmp_path / "strikes", tmp_path / "away"
@@ -160,8 +157,8 @@ def test_versions_that_a_simulator_was_started_anew_with_are_noted_and_told(
     finally:
         load_plugins().manager.unregister(name="upgrading")
         shutil.rmtree(gauge, ignore_errors=True)
-    (told,) = [line for line in capsys.readouterr().out.splitlines() if "other versions" in line]
-    assert "line 1.0 -> 1.1" in told and "numpy" not in told
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "other versions" in line]
+    assert "line 1.0 -> 1.1" in line and "numpy" not in line
     for folder in (run, run / "attempts" / "0001"):
         manifest = json.loads((folder / "manifest.json").read_text())
         assert manifest["versions"]["line"] == "1.1"
@@ -170,7 +167,7 @@ def test_versions_that_a_simulator_was_started_anew_with_are_noted_and_told(
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_two_envs_under_two_interpreters_do_as_at_home_though_they_are_struck(
+def test_envs_in_two_interpreters_give_the_same_run_though_processes_die(
     site: Path, twin_venv: Path, numpy1: str, tmp_path: Path
 ) -> None:
     """Simulators that train run beside numpy 1, those that evaluate beside this one. The process of
@@ -192,7 +189,7 @@ def test_two_envs_under_two_interpreters_do_as_at_home_though_they_are_struck(
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert not list(strikes.iterdir())
-    for cause in ("killed by signal 9", "did not answer within 20 s"):
+    for cause in ("signal 9", "within 20 s"):
         assert cause in done.stdout, done.stdout
     home, away = tmp_path / "home", tmp_path / "away"
     assert untimed(read_metrics(away / "metrics.jsonl")) == untimed(

@@ -29,10 +29,11 @@ def pair() -> Iterator[Any]:
         config = LineConfig(**settings)
         source = SimulatorSource("line_simulator:make_pool", name="line simulator")
         made.extend(
-            SuspendingEnv(env_spec(config), source, config, num_envs=3, first_slot=0,
-                          num_processes=processes)
+            SuspendingEnv(
+                env_spec(config), source, config, num_envs=3, first_slot=0, num_processes=processes
+            )
             for _ in range(2)
-        )  # fmt: skip
+        )
         return made
 
     yield make

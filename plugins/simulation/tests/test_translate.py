@@ -40,7 +40,7 @@ SPEC = replace(
     env_spec(CONFIG), task_groups={"all": ("left", "right")}, train_trials=range(0, 9, 2)
 )
 BOOLS = np.array([[True, False]])
-SAID: list[tuple[Any, Any]] = [
+MESSAGES: list[tuple[Any, Any]] = [
     (COMMANDS, Hosting(SPEC, SOURCE, CONFIG, range(2, 5), 8)),
     (COMMANDS, Reset({3: Episode(1, 2, 3, 4), 0: Episode(0, 10_000)})),
     (COMMANDS, Play(np.ones((2, 5, 1), np.float32), render_terminated=True, render_final=False)),
@@ -87,17 +87,17 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-@pytest.mark.parametrize(("words", "said"), SAID, ids=lambda each: type(each).__name__)
-def test_what_is_said_comes_back_as_it_was(words: Any, said: Any) -> None:
-    assert same(decode(unpack(pack(encode(said))), words), said)
+@pytest.mark.parametrize(("kinds", "message"), MESSAGES, ids=lambda each: type(each).__name__)
+def test_a_message_survives_the_round_trip(kinds: Any, message: Any) -> None:
+    assert same(decode(unpack(pack(encode(message))), kinds), message)
 
 
-def test_all_words_are_among_these() -> None:
-    known = [encode(said).kind for _, said in SAID]
+def test_every_kind_of_message_is_among_these() -> None:
+    known = [encode(message).kind for _, message in MESSAGES]
     assert sorted(known) == sorted([*COMMANDS, *ANSWERS])
 
 
-def test_an_error_a_user_can_mend_comes_as_the_nearest_of_ours() -> None:
+def test_a_user_error_comes_as_the_nearest_class_of_ours() -> None:
     error = Failure.of(LineAssetError("no scene", hint="get it"))
     found = decode(unpack(pack(encode(error))), ANSWERS).error
     assert type(found) is AssetError
@@ -105,28 +105,24 @@ def test_an_error_a_user_can_mend_comes_as_the_nearest_of_ours() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "said"),
+    "message",
     [
-        (Message("Nonsense"), "'Nonsense', which is none of Started, Played"),
-        (encode(Record((1,))), "'Record', which is none of"),  # an answer is never a command
-        (encode(SAID[0][1]), "'Hosting', which is none of"),
-        (Message("Started"), "'Started' can't be understood: KeyError"),
-        (Message("Played", {"content": {"infos": []}}), "'Played' can't be understood: TypeError"),
-        (
-            Message("Failure", {"content": {"summary": "", "error": {"class": "errno"}}}),
-            "'Failure' can't be understood: TypeError: issubclass",
-        ),
+        Message("Nonsense"),
+        encode(Record((1,))),  # an answer is never a command
+        Message("Started"),
+        Message("Played", {"content": {"infos": []}}),
+        Message("Failure", {"content": {"summary": "", "error": {"class": "errno"}}}),
     ],
+    ids=lambda message: message.kind,
 )
-def test_an_answer_that_is_none_is_one_error(message: Message, said: str) -> None:
-    with pytest.raises(WireError) as caught:
+def test_a_message_that_is_no_answer_is_refused(refused, message: Message) -> None:
+    with refused(WireError, message.kind, text=False):  # Python words the cause
         decode(message, ANSWERS)
-    assert said in caught.value.message
 
 
-def test_an_info_that_is_no_number_is_one_error() -> None:
-    played = replace(SAID[7][1], infos=[{"gap": np.zeros(2)}])
-    with pytest.raises(WireError, match="neither a number nor a text"):
+def test_an_info_that_is_no_number_is_refused(refused) -> None:
+    played = replace(MESSAGES[7][1], infos=[{"gap": np.zeros(2)}])
+    with refused(WireError):
         pack(encode(played))
 
 
@@ -134,5 +130,5 @@ def test_settings_are_frozen_as_in_a_run() -> None:
     settings = settings_from(LineConfig, {"pause": 0.5, "video_cfg": {"fps": 3}})
     assert isinstance(settings, LineConfig) and settings.pause == 0.5
     assert settings.video_cfg == VideoConfig(fps=3)
-    with pytest.raises(AttributeError, match="frozen"):
+    with pytest.raises(AttributeError):
         settings.pause = 1.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, Flag, IntEnum
 from pathlib import Path
@@ -76,25 +75,24 @@ def test_settings_of_all_kinds_reach_a_process() -> None:
     assert found == config and type(found.gains[1][1][0]) is Level
 
 
-def local() -> Enum:
-    return Enum("Inside", "A", qualname="local.<locals>.Inside").A  # type: ignore[return-value]
+Local = Enum("Inside", "A", qualname="local.<locals>.Inside")  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
-    ("made", "said"),
+    ("value", "type_name"),
     [
-        (lambda: datetime.date(2026, 1, 2), r"^env x\.day\[0\] is a datetime.date, which .*2026"),
-        (lambda: Sides.LEFT | Sides.RIGHT, r"env x\.day\[0\] is a .*test_values.Sides, which"),
-        (lambda: {1}, r"env x\.day\[0\] is a builtins.set"),
-        (lambda: np.zeros(9), r"env x\.day\[0\] is a numpy.ndarray"),
-        (local, r"is of the class local.<locals>.Inside of .*, which a simulator process can't"),
+        (datetime.date(2026, 1, 2), "datetime.date"),
+        (Sides.LEFT | Sides.RIGHT, "test_values.Sides"),
+        ({1}, "builtins.set"),
+        (np.zeros(9), "numpy.ndarray"),
+        (Local.A, "local.<locals>.Inside"),
     ],
 )
-def test_what_can_not_be_told_is_named(made: Callable[[], Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        plain({"day": [made()]}, "env x")
+def test_a_value_of_another_type_is_refused(refused, value: Any, type_name: str) -> None:
+    with refused(ConfigError, "env x.day[0]", type_name, text=False):  # Python shows the value
+        plain({"day": [value]}, "env x")
 
 
-def test_what_comes_from_elsewhere_is_refused() -> None:
-    with pytest.raises(ValueError, match="a value is a '!pickle'"):
+def test_a_mark_of_another_kind_is_refused() -> None:
+    with pytest.raises(ValueError):
         restored({"!pickle": "x"})

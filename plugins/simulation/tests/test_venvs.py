@@ -79,11 +79,11 @@ def test_pip_or_uv_installs_the_requirements_and_those_without_dependencies_last
 
 
 def test_the_commands_are_printed_and_a_failing_one_is_named(
-    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    refused, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     false = str(shutil.which("false"))
     monkeypatch.setattr(venvs, "_uv", lambda: false)
-    with pytest.raises(AssetError, match="could not be made"):
+    with refused(AssetError, home / "venv", text=False):  # names the file `false`
         venvs.make(spec_of("robot"), home / "venv")
     line = f"{false} venv --quiet --allow-existing --python {sys.executable} {home}/venv\n"
     assert capsys.readouterr().out == line
@@ -121,13 +121,12 @@ def environment_of(folder: Path, version: str, packages: str = "{}") -> Path:
     ("requires", "python"), [("<3.13", None), (None, sys.executable), ("<3.13", sys.executable)]
 )
 def test_an_environment_that_exists_keeps_its_python(
-    home: Path, requires: str | None, python: str | None
+    refused, home: Path, requires: str | None, python: str | None
 ) -> None:
     folder = environment_of(home / "venv", "3.13.77")
     before = sorted(folder.rglob("*"))
-    with pytest.raises(ConfigError, match=r"with Python 3\.13\.77 instead of") as caught:
+    with refused(ConfigError, "3.13.77", f"rm -r {folder}", text=False):  # and this Python's
         venvs.make(spec_of("robot", requires_python=requires), folder, python=python)
-    assert caught.value.hint == f"rm -r {folder} && rlcore venv create sliding {folder}"
     assert sorted(folder.rglob("*")) == before
 
 
@@ -135,61 +134,59 @@ def test_an_environment_that_exists_keeps_its_python(
 def test_a_folder_that_holds_something_else_is_left_alone(home: Path, inside: str) -> None:
     file = home / "thesis.tex"
     file.write_text("")
-    with pytest.raises((ConfigError, AssetError), match=r"venv|must be a new folder"):
+    with pytest.raises((ConfigError, AssetError)):
         venvs.make(spec_of("numpy"), home / inside, say=lambda _: None)
     assert file.read_text() == "" and list(home.iterdir()) == [file]
 
 
 @pytest.mark.parametrize("python", ["nosuchpy", "false", "/nonexistent", "."])
-def test_a_python_that_can_not_make_one_is_named(home: Path, python: str) -> None:
-    with pytest.raises(AssetError, match=f"sliding.*needs Python.*and {python} is none"):
+def test_a_python_that_can_not_make_one_is_named(refused, home: Path, python: str) -> None:
+    with refused(AssetError, "sliding", python, text=False):  # and the Python of this machine
         venvs.make(spec_of("robot"), home / "venv", python=python)
     existing = environment_of(home / "existing", "3.11.7")
-    with pytest.raises(AssetError, match=f"{python} is none"):
+    with refused(AssetError, python, text=False):
         venvs.make(spec_of("robot"), existing, python=python)
     assert not (home / "venv").exists()
 
 
 @pytest.mark.parametrize("python", [None, sys.executable])
 def test_an_interpreter_that_the_env_does_not_take_is_refused(
-    home: Path, python: str | None
+    refused, home: Path, python: str | None
 ) -> None:
-    with pytest.raises(AssetError, match=r"needs Python >=3\.99") as caught:
+    with refused(AssetError, ">=3.99", "rlcore venv create sliding --python", text=False):
         venvs.make(spec_of("numpy", requires_python=">=3.99"), home / "venv", python=python)
-    assert "rlcore venv create sliding --python PATH" in str(caught.value.hint)
     assert not (home / "venv").exists()
 
 
-def test_an_environment_whose_interpreter_is_gone_is_to_be_made_anew(home: Path) -> None:
+def test_an_environment_whose_interpreter_is_gone_is_to_be_made_anew(refused, home: Path) -> None:
     folder = home / "my venv"
     (folder / "bin").mkdir(parents=True)
     (folder / "pyvenv.cfg").write_text("")
     (folder / "bin" / "python").symlink_to("/no/such/python3.11")
-    with pytest.raises(AssetError, match=r"/no/such/python3\.11: No such file") as caught:
+    with refused(AssetError, "/no/such/python3.11", f"rm -r '{folder}'"):
         venvs.make(spec_of("robot"), folder, say=lambda _: None)
-    assert caught.value.hint == f"rm -r '{folder}' && rlcore venv create sliding '{folder}'"
 
 
-def test_an_env_without_requirements_is_named(home: Path) -> None:
-    with pytest.raises(ConfigError, match="env 'sliding' does not say what its simulators need"):
+def test_an_env_without_requirements_is_refused(refused, home: Path) -> None:
+    with refused(ConfigError, "sliding"):
         venvs.make(spec_of(), home / "venv")
     assert not (home / "venv").exists()
 
 
 @pytest.mark.parametrize(("pip", "ours"), [(True, True), (True, False), (False, False)])
-def test_what_can_not_be_installed_is_named(home: Path, pip: bool, ours: bool) -> None:
+def test_an_installation_that_fails_is_refused_with_the_command(
+    refused, home: Path, pip: bool, ours: bool
+) -> None:
     folder = environment_of(home / "venv", "3.11.7", '{"pip": "24.0"}' if pip else "{}")
     if ours:
         (folder / venvs.STAMP).write_text('{"env": "sliding", "ours": true}')
-    with pytest.raises(AssetError) as caught:
-        venvs.make(spec_of("no-such-robot"), folder, say=lambda _: None)
-    again, hint = f"rlcore venv create sliding {folder}", str(caught.value.hint)
-    if pip:
-        assert "no-such-robot could not be installed" in caught.value.message
-        own = "packages keep their versions. One of its own: rlcore venv create sliding"
-        assert hint.endswith(again if ours else own)
+    again = f"rlcore venv create sliding {folder}"
+    if not pip:
+        words = [f"{folder}/bin/python -m ensurepip", again]
     else:
-        assert hint == f"{folder}/bin/python -m ensurepip, or pip install uv; then {again}"
+        words = ["no-such-robot", again if ours else "rlcore venv create sliding"]
+    with refused(AssetError, *words, text=False):
+        venvs.make(spec_of("no-such-robot"), folder, say=lambda _: None)
     assert "requirements" not in venvs.stamp(folder) and known_interpreters.noted() == []
 
 
@@ -207,7 +204,7 @@ def wheel(folder: Path, name: str, number: str, *asks: str) -> None:
 
 @pytest.mark.long
 def test_packages_of_an_environment_that_is_the_users_keep_their_versions(
-    home: Path, monkeypatch: pytest.MonkeyPatch
+    refused, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A robot that asks for another gauge than the user's is refused; one that does not is not."""
     pip = pytest.importorskip("pip")
@@ -228,7 +225,7 @@ def test_packages_of_an_environment_that_is_the_users_keep_their_versions(
     with zipfile.ZipFile(index / "gauge-1.26.4-py3-none-any.whl") as file:
         file.extractall(packages)
     monkeypatch.setattr(venvs, "lacks", lambda folder, spec: [])
-    with pytest.raises(AssetError, match=r"robot==2\.0 could not be installed"):
+    with refused(AssetError, "robot==2.0", folder, text=False):
         venvs.make(spec_of("robot==2.0"), folder)
     query_interpreter.cache_clear()
     there = query_interpreter(str(folder)).packages
@@ -243,11 +240,11 @@ def test_packages_of_an_environment_that_is_the_users_keep_their_versions(
 # -- the command --------------------------------------------------------------------------------
 
 
-def test_environments_are_listed_and_those_that_are_gone_are_not(
+def test_ls_lists_environments_that_are_there(
     home: Path, twin_venv: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command.main(["ls"]) == 0
-    assert "none yet: rlcore venv create ENV makes one in" in capsys.readouterr().out
+    assert "rlcore venv create ENV" in capsys.readouterr().out
     known_interpreters.note(twin_venv)
     known_interpreters.note(twin_venv / "bin" / "python")  # the same
     known_interpreters.note(home / "gone")
@@ -258,7 +255,7 @@ def test_environments_are_listed_and_those_that_are_gone_are_not(
     assert (row["status"], row["detail"]) == ("ok", line.partition(", ")[0])
 
 
-def test_an_environment_that_was_named_by_its_interpreter_is_known_for_what_it_is(
+def test_ls_and_doctor_name_what_an_environment_lacks(
     home: Path, twin_venv: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As runs name it. It was made for RoboTwin, and has other versions by now."""
@@ -284,7 +281,11 @@ def test_an_environment_that_was_named_by_its_interpreter_is_known_for_what_it_i
 
 
 def test_an_option_of_an_env_means_its_env_and_the_folder_may_have_blanks(
-    home: Path, twin_venv: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    refused,
+    home: Path,
+    twin_venv: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     made: list[tuple[str, Path]] = []
 
@@ -298,19 +299,13 @@ def test_an_option_of_an_env_means_its_env_and_the_folder_may_have_blanks(
     assert made == [("metaworld", home / "my venv"), ("metaworld", venvs.usual("metaworld"))]
     use = f"'env.train.python={home}/my venv' 'env.eval.python={home}/my venv'"
     assert f"use it: rlcore train env=metaworld_45 {use}\n" in capsys.readouterr().out
-    with pytest.raises(PluginError, match="there is no env 'metaworld_46'"):
+    with refused(PluginError, "metaworld_46", text=False):
         command.main(["create", "metaworld_46"])
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["create"], "create needs the name of an env"),
-        (["remove"], "invalid choice: 'remove'"),
-        (["ls", "x"], "ls takes no further words"),
-    ],
+    ("words", "wrong"), [(["create"], "create"), (["remove"], "remove"), (["ls", "x"], "ls")]
 )
-def test_a_wrong_word_is_one_error(words: list[str], said: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+def test_a_wrong_word_is_refused(refused, words: list[str], wrong: str) -> None:
+    with refused(ConfigError, wrong, text=False):  # argparse words one of them
         command.main(words)
-    assert said in caught.value.message

@@ -98,8 +98,8 @@ def test_a_chunk_ends_with_the_time_limit() -> None:
     assert [truncated for *_, truncated in played] == [False] * 9 + [True]
 
 
-def test_fewer_steps_than_actions_are_the_simulator_s_fault() -> None:
-    with pytest.raises(EnvError, match=r"played 3 of the 4 actions .*'right', trial 0, step 3"):
+def test_fewer_steps_than_actions_are_the_simulator_s_fault(refused) -> None:
+    with refused(EnvError, "3 of the 4", "right", "trial 0", "step 3"):
         list(row(Averaging(lost=1)).play(chunk(0, 0, 0, 0)))
 
 
@@ -135,11 +135,11 @@ def test_an_expert_plays_chunks_of_the_stride(speed: float) -> None:
     assert [int(frame.max()) for frame in demonstration.frames["front"]] == [0, round(2 * speed)]
 
 
-def test_an_expert_s_chunk_has_the_stride_s_length() -> None:
+def test_an_expert_s_chunk_has_the_stride_s_length(refused) -> None:
     class Short(Averaging):
         def expert_chunk(self, count: int, *, speed: float) -> np.ndarray:
             return super().expert_chunk(count - 1, speed=speed)
 
     wish = Demonstrate(Episode(1, 0), 0.0, 1.0, stride=3, seed=0, max_steps=4)
-    with pytest.raises(EnvError, match=r"are float32 \[2, 1\] in .*, expected float32 \[3, 1\]"):
+    with refused(EnvError, "float32 [2, 1]", "float32 [3, 1]"):
         play_expert(Short(), SPEC, wish)

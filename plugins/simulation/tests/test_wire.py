@@ -66,17 +66,16 @@ def test_arrays_of_the_other_byte_order_and_strided_ones_are_the_same_numbers() 
 
 
 @pytest.mark.parametrize(
-    ("message", "said"),
+    ("message", "dtype"),
     [
-        (Message("x", {"a": object()}), "neither a number nor a text"),
-        (Message("x", {"a": {1, 2}}), "neither a number nor a text"),
-        (Message("x", {}, {"a": np.array(["text"])}), "array 'a' is of <U4"),
-        (Message("x", {}, {"a": np.array([None])}), "array 'a' is of object"),
-        (Message("x", {}, {"a": np.zeros(1, np.float16)}), "array 'a' is of float16"),
+        (Message("x", {"a": {1, 2}}), ""),
+        (Message("x", {}, {"a": np.array(["text"])}), "<U4"),
+        (Message("x", {}, {"a": np.array([None])}), "object"),
+        (Message("x", {}, {"a": np.zeros(1, np.float16)}), "float16"),
     ],
 )
-def test_what_can_not_be_told_is_said(message: Message, said: str) -> None:
-    with pytest.raises(WireError, match=said):
+def test_a_value_that_the_format_lacks_is_refused(refused, message: Message, dtype: str) -> None:
+    with refused(WireError, dtype):
         pack(message)
 
 
@@ -105,24 +104,24 @@ WHOLE = pack(Message("Played", FIELDS, ARRAYS))
         with_header(b'{"kind":"x","fields":{},"arrays":[["a","<f4",[99999999999999999999]]]}'),
     ],
 )
-def test_what_is_no_message_is_one_error(data: bytes) -> None:
-    with pytest.raises(WireError, match="not a message of a simulator"):
+def test_bytes_that_are_no_message_are_refused(refused, data: bytes) -> None:
+    with refused(WireError, text=False):  # Python and numpy word the causes
         unpack(data)
 
 
-def test_a_message_may_be_so_large_and_no_larger(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_that_is_too_large_is_refused(refused, monkeypatch: pytest.MonkeyPatch) -> None:
     message = Message("frames", {}, {"0": np.zeros(1000, np.uint8)})
     size = len(pack(message))
     monkeypatch.setattr(wire, "LARGEST", size - 1)
-    with pytest.raises(WireError, match=f"'frames' has {size} bytes, a message at most {size - 1}"):
+    with refused(WireError, "frames", size, size - 1):
         pack(message)
 
 
-def test_what_announces_too_much_is_refused_before_it_is_read() -> None:
+def test_what_announces_too_much_is_refused_before_it_is_read(refused) -> None:
     ours, theirs = Pipe()
     # the length of a message as the library writes it, -1 and then 8 bytes: an exbibyte
     os.write(theirs.fileno(), struct.pack("!iQ", -1, 2**60))
-    with pytest.raises(WireError, match="larger than"):
+    with refused(WireError):
         wire.receive(ours)
 
 
@@ -144,12 +143,12 @@ class Bomb:
         return os.mkdir, (self._mark,)
 
 
-def test_nothing_is_run_that_comes_over_the_pipe(tmp_path: Path) -> None:
+def test_nothing_is_run_that_comes_over_the_pipe(refused, tmp_path: Path) -> None:
     bomb = pickle.dumps(Bomb(tmp_path / "first"))
     pickle.loads(bomb)
     assert (tmp_path / "first").is_dir()  # it would go off
     ours, theirs = Pipe()
     theirs.send(Bomb(tmp_path / "second"))
-    with pytest.raises(WireError, match="not a message of a simulator"):
+    with refused(WireError, text=False):
         wire.receive(ours)
     assert not (tmp_path / "second").exists()
