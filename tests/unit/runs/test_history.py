@@ -1,4 +1,4 @@
-"""The history of a run, as its checkpoints tell it: true at whatever moment the run is killed."""
+"""The history of a run, read from its checkpoints: true at any moment the run is killed."""
 
 import shutil
 from types import SimpleNamespace
@@ -24,7 +24,7 @@ def names(folder):
 
 
 def cut_off(monkeypatch, function, *, after=0):
-    """Let a function of the module end the process, so to speak, at its call number `after`."""
+    """Raise KeyboardInterrupt in call number `after` of a function of the module."""
     calls = iter(range(100))
     real = getattr(history, function)
 
@@ -68,7 +68,7 @@ def test_a_kill_between_a_checkpoint_and_the_names_of_latest_and_best(tmp_path, 
     assert (tmp_path / "latest").read_text() == (tmp_path / "best").read_text() == "step_000002\n"
 
 
-def test_a_kill_before_old_ones_go(tmp_path, monkeypatch):
+def test_a_kill_before_old_checkpoints_are_removed(tmp_path, monkeypatch):
     save(tmp_path, 1)
     with monkeypatch.context() as patch:
         cut_off(patch, "_remove")
@@ -81,7 +81,7 @@ def test_a_kill_before_old_ones_go(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("after", range(2))
-def test_what_a_kill_left_is_thinned_as_it_would_have_been(tmp_path, monkeypatch, after):
+def test_settle_thins_what_a_kill_left(tmp_path, monkeypatch, after):
     """With 3 the best and the newest, 1 and 2 go: killed before either of them."""
     folder, undisturbed = tmp_path / "killed", tmp_path / "undisturbed"
     for step in (1, 2, 3):
@@ -109,7 +109,7 @@ def test_keep_last_keeps_latest_and_best(tmp_path):
     assert names(tmp_path) == ["step_000025", "step_1000000", "step_1000001"]
 
 
-def test_a_kill_while_old_ones_are_removed(tmp_path, monkeypatch):
+def test_a_kill_while_old_checkpoints_are_removed(tmp_path, monkeypatch):
     save(tmp_path, 1)
     save(tmp_path, 2)
     with monkeypatch.context() as patch:
@@ -122,7 +122,7 @@ def test_a_kill_while_old_ones_are_removed(tmp_path, monkeypatch):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["latest", "step_000003"]
 
 
-def test_other_names_are_let_be(tmp_path):
+def test_folders_with_other_names_are_left_alone(tmp_path):
     shutil.copytree(save(tmp_path, 1), tmp_path / "step_000001.bak")
     for step in (2, 3):
         settle(tmp_path)
@@ -130,17 +130,16 @@ def test_other_names_are_let_be(tmp_path):
     assert names(tmp_path) == ["step_000001.bak", "step_000003"]
 
 
-def test_a_copy_under_the_name_of_a_later_one_is_refused_or_superseded(tmp_path):
+def test_a_copy_under_the_name_of_a_later_one_is_refused_or_superseded(refused, tmp_path):
     shutil.copytree(save(tmp_path, 1), tmp_path / "step_000009")
     save(tmp_path, 2)
-    with pytest.raises(CheckpointError, match="after update 1: it was renamed") as caught:
+    with refused(CheckpointError, "update 1", f"move this copy out of {tmp_path}"):
         load_checkpoint(tmp_path)
-    assert caught.value.hint == f"move this copy out of {tmp_path}"
     assert supersede_newer(tmp_path, "step_000002") == ["step_000009"]
     assert load_checkpoint(tmp_path).step == 2
 
 
-def test_going_on_from_an_older_one(tmp_path):
+def test_newer_checkpoints_are_superseded(tmp_path):
     for step in (1, 2, 3):
         save(tmp_path, step, best=step != 2, keep=3)
     assert supersede_newer(tmp_path, "step_000002") == ["step_000003"]
@@ -157,7 +156,7 @@ def test_going_on_from_an_older_one(tmp_path):
 
 
 @pytest.mark.parametrize("at", range(3))
-def test_a_kill_while_newer_ones_are_superseded(tmp_path, monkeypatch, at):
+def test_a_kill_while_newer_checkpoints_are_superseded(tmp_path, monkeypatch, at):
     for step in range(1, 5):
         save(tmp_path, step, best=step == 4)
     with monkeypatch.context() as patch:
@@ -175,21 +174,18 @@ def test_a_kill_while_newer_ones_are_superseded(tmp_path, monkeypatch, at):
     assert not (tmp_path / "best").exists()
 
 
-def test_what_was_given_up_is_not_gone_on_from(tmp_path):
+def test_a_superseded_checkpoint_is_not_resumed_from(refused, tmp_path):
     for step in (1, 2):
         save(tmp_path, step)
     supersede_newer(tmp_path, "step_000001")
     save(tmp_path, 3)
     shutil.move(tmp_path / "superseded" / "step_000002", tmp_path)
     assert read_history(tmp_path).lineage == ("step_000001", "step_000003")
-    with pytest.raises(
-        CheckpointError, match="does not belong to the history of this run"
-    ) as caught:
+    with refused(CheckpointError, "step_000002", "actor.model.model_path"):
         supersede_newer(tmp_path, "step_000002")
-    assert "actor.model.model_path" in caught.value.hint
 
 
-def test_the_newest_that_is_there_tells(tmp_path):
+def test_the_newest_present_checkpoint_has_the_history(tmp_path):
     for step in (1, 2, 3):
         save(tmp_path, step, best=step == 2)
     shutil.rmtree(tmp_path / "step_000001")
@@ -198,15 +194,14 @@ def test_the_newest_that_is_there_tells(tmp_path):
     assert read_history(tmp_path) == History(("step_000002",), "step_000002")
 
 
-@pytest.mark.parametrize("text", [None, "", "{", "[]", "\x00"])
-def test_a_newest_one_that_is_damaged_is_named(tmp_path, text):
+@pytest.mark.parametrize("text", [None, "", "[]"])
+def test_a_damaged_newest_checkpoint_is_refused(refused, tmp_path, text):
     first, newest = save(tmp_path, 1), save(tmp_path, 2, keep=2)
     (newest / "state.json").unlink()
     if text is not None:
         (newest / "state.json").write_text(text)
-    with pytest.raises(CheckpointError, match="step_000002") as caught:
+    with refused(CheckpointError, newest, first, text=False):
         load_checkpoint(tmp_path)
-    assert caught.value.hint == f"take the newest before it that is whole: {first}"
     settle(tmp_path)  # leaves it to be looked at
     assert names(tmp_path) == ["step_000001", "step_000002"]
     assert supersede_newer(tmp_path, "step_000001") == ["step_000002"]

@@ -1,4 +1,4 @@
-"""The learner's files: what was written comes back, and files of two checkpoints are told apart."""
+"""The learner's files: exact round trip; files of two checkpoints are not mixed."""
 
 import json
 
@@ -19,7 +19,7 @@ SAVED = {
 }
 
 
-def test_it_comes_back_exactly(tmp_path):
+def test_a_learner_is_read_back_exactly(tmp_path):
     write_learner(tmp_path, SAVED)
     back = read_learner(tmp_path)
     assert back["state"] == SAVED["state"]
@@ -29,7 +29,7 @@ def test_it_comes_back_exactly(tmp_path):
         assert back["tensors"][name].dtype == tensor.dtype
 
 
-def test_rows_of_several_files_are_read_by_themselves(tmp_path):
+def test_rows_of_several_files_are_read_separately(tmp_path):
     """Of seven rows three files hold 3, 3 and 1; what lies in one file is not copied."""
     whole = torch.arange(14.0).reshape(7, 2)
     for part, rows in enumerate(whole.split(3)):
@@ -59,38 +59,32 @@ def test_a_learner_without_tensors(tmp_path):
     assert read_learner(tmp_path) == {"tensors": {}, "state": {"a": 1}}
 
 
-def test_what_json_does_not_have_is_refused(tmp_path):
-    with pytest.raises(TypeError, match="not JSON serializable"):
+def test_a_state_that_json_cannot_hold_is_refused(tmp_path):
+    with pytest.raises(TypeError):
         write_learner(tmp_path, {"tensors": {}, "state": {"f": print}})
 
 
-@pytest.mark.parametrize(
-    ("there", "said"),
-    [
-        (("a",), r"learner\.safetensors lacks the tensor 'b': it is not of learner\.json"),
-        (("a", "b", "c"), r"learner\.safetensors holds besides the tensor 'c'"),
-    ],
-)
-def test_files_of_two_checkpoints_are_told_apart(tmp_path, there, said):
+@pytest.mark.parametrize(("names", "differing"), [("a", "'b'"), ("abc", "'c'")])
+def test_files_of_two_checkpoints_are_refused(refused, tmp_path, names, differing):
     write_learner(tmp_path, {"tensors": {"a": torch.ones(1), "b": torch.ones(1)}, "state": {}})
-    save_file({name: torch.ones(1) for name in there}, tmp_path / "learner.safetensors")
-    with pytest.raises(CheckpointError, match=said):
+    save_file({name: torch.ones(1) for name in names}, tmp_path / "learner.safetensors")
+    with refused(CheckpointError, "learner.safetensors", differing):
         read_learner(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("facts", "said"),
+    ("facts", "word"),
     [
-        ([], "it holds no mapping of names to values"),
-        ({"state": {}}, "it lacks 'tensors'"),
-        ({"state": [], "tensors": [], "files": []}, r"state can't be \[\]"),
-        ({"state": {}, "tensors": [[]], "files": []}, "unhashable"),
-        ({"state": {}, "tensors": []}, "it lacks 'files'"),
-        ({"state": {}, "tensors": [], "files": ["other"]}, r"files can't be"),
+        ([], ""),
+        ({"state": {}}, "tensors"),
+        ({"state": [], "tensors": [], "files": []}, "state"),
+        ({"state": {}, "tensors": [[]], "files": []}, ""),
+        ({"state": {}, "tensors": []}, "files"),
+        ({"state": {}, "tensors": [], "files": ["other"]}, "files"),
     ],
 )
-def test_counters_that_are_damaged(tmp_path, facts, said):
+def test_damaged_counters_are_refused(refused, tmp_path, facts, word):
     write_learner(tmp_path, SAVED)
     (tmp_path / "learner.json").write_text(json.dumps(facts))
-    with pytest.raises(CheckpointError, match=rf"learner\.json is damaged .*{said}"):
+    with refused(CheckpointError, "learner.json", word):
         read_learner(tmp_path)

@@ -58,6 +58,6 @@ def test_rollout_metrics_against_a_loop(play):
     assert len(returns) > N  # some columns hold several
 
 
-def test_is_light():
+def test_metrics_are_computed_without_torch():
     code = "import sys, rlcore.runs.metrics; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""The rules of an evaluation: what makes two of them unlike, and how that is said."""
+"""The rules of an evaluation, and the differences of two."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ OLD, NEW = (replace(RULES, simulator={"mujoco": version}) for version in ("3.3.0
 def test_unlike_versions_of_a_simulator_are_unlike_protocols() -> None:
     assert len({RULES.digest, OLD.digest, NEW.digest}) == 3
     assert replace(OLD).digest == OLD.digest
-    said = describe_difference(OLD.values, NEW.values)
-    assert said == "simulator.mujoco '3.3.0' and '3.4.0'"
+    difference = describe_difference(OLD.values, NEW.values)
+    assert difference == "simulator.mujoco '3.3.0' and '3.4.0'"
 
 
 def test_versions_are_named_before_other_differences() -> None:
     other = replace(NEW, max_episode_steps=30, env="hand", num_action_chunks=5)
-    said = describe_difference(OLD.values, other.values)
-    assert said.startswith("simulator.mujoco '3.3.0' and '3.4.0'")
+    difference = describe_difference(OLD.values, other.values)
+    assert difference.startswith("simulator.mujoco '3.3.0' and '3.4.0'")
 
 
 def test_the_digest_of_an_env_without_libraries_has_no_entry_for_them() -> None:
@@ -51,8 +51,7 @@ def test_versions_are_those_of_the_interpreter_that_simulates() -> None:
     component = ComponentSpec("env", "arm", "arm:make", tested=libraries)
     spec = replace(env_spec(ToyEnvConfig()), versions={"checkout": "abc123"})
     elsewhere = {"py-yaml": "5.4", "numpy": "1.26.4"}
-    assert simulator_versions(component, spec, elsewhere) == {
-        "Py_Yaml": "5.4", "checkout": "abc123",
-    }  # fmt: skip
+    versions = simulator_versions(component, spec, elsewhere)
+    assert versions == {"Py_Yaml": "5.4", "checkout": "abc123"}
     here = ComponentSpec("env", "arm", "arm:make", tested=(SimulatorVersions("NumPy", ">=1"),))
     assert set(simulator_versions(here, spec)) == {"NumPy", "checkout"}

@@ -9,6 +9,7 @@ import pytest
 from rlcore.contracts.episodes import EpisodeOutcome
 from rlcore.contracts.errors import CheckpointError
 from rlcore.contracts.specs import Episode
+from rlcore.files.damaged_files import OtherVersionError
 from rlcore.runs.tables import (
     EpisodeResult,
     from_outcomes,
@@ -74,16 +75,19 @@ def test_published_bucket_mean():
     assert round(100 * mean.rate, 1) == 78.1
 
 
-def test_plain_table_has_a_line_a_row():
+def test_the_plain_table_has_a_line_per_row():
     rows = success_rows(results(push=(3, 4)), {"easy": ("push",)})
     text = plain_table(rows, "before")
     assert "\x1b" not in text
-    lines = {row.label: next(line for line in text.splitlines() if f" {row.label} " in line)
-             for row in rows}  # fmt: skip
-    assert "0.301 .. 0.954" in lines["push"]
-    assert "0.750" in lines["bucket mean"]
-    assert ".." not in lines["bucket mean"]
     assert text.startswith("before")
+
+    def line_of(label):
+        return next(line for line in text.splitlines() if f" {label} " in line)
+
+    assert all(line_of(row.label) for row in rows)
+    assert "0.301 .. 0.954" in line_of("push")
+    assert "0.750" in line_of("bucket mean")
+    assert ".." not in line_of("bucket mean")
 
 
 def test_outcomes_get_their_task_by_name():
@@ -93,20 +97,20 @@ def test_outcomes_get_their_task_by_name():
     ]
 
 
-def test_passes_stand_in_their_order():
+def test_passes_are_ordered_by_their_number():
     rows = results(a=(1, 2))
     again = [replace(row, replica=1, success=not row.success) for row in rows]
     assert success_by_start([*again, *rows]) == {
         ("a", 100): [True, False],
         ("a", 101): [False, True],
     }
-    with pytest.raises(ValueError, match=r"\('a', 101\) 1 times and \('a', 100\) 2 times"):
+    with pytest.raises(ValueError):
         success_by_start([*rows, again[0]])
 
 
 def test_success_by_start_refuses_an_episode_played_twice():
     assert success_by_start(results(a=(1, 2))) == {("a", 100): [True], ("a", 101): [False]}
-    with pytest.raises(ValueError, match="more than once"):
+    with pytest.raises(ValueError):
         success_by_start(results(a=(1, 2)) + results(a=(1, 1)))
 
 
@@ -123,20 +127,20 @@ def test_parquet_round_trip(tmp_path):
     assert read_results(path) == []
 
 
-def test_unreadable_parquet(tmp_path):
+def test_unreadable_parquet_is_refused(refused, tmp_path):
     path = tmp_path / "x.parquet"
-    with pytest.raises(CheckpointError, match=r"holds no x\.parquet"):
+    with refused(CheckpointError, "x.parquet", text=False):
         read_results(path)
     write_results(path, results(a=(1, 3)))
     whole = path.read_bytes()
     path.write_bytes(whole[:-20])
-    with pytest.raises(CheckpointError, match=r"x\.parquet is damaged"):
+    with refused(CheckpointError, "x.parquet", text=False):
         read_results(path)
     # the last of the columns' names, in the first page of `sampling`
     at = whole.index(b"deterministic")
     path.write_bytes(whole[:at] + b"D" + whole[at + 1 :])
-    with pytest.raises(CheckpointError, match=r"x\.parquet is damaged"):
+    with refused(CheckpointError, "x.parquet", text=False):
         read_results(path)
     pq.write_table(pa.table({"task": ["a"], "reward": [1.0]}), path)
-    with pytest.raises(CheckpointError, match=r"lacks the columns .*success"):
+    with refused(OtherVersionError, "x.parquet", "success", text=False):
         read_results(path)

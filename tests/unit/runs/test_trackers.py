@@ -1,5 +1,6 @@
-"""Metrics reach the log and the trackers, under both names, whatever a tracker does."""
+"""Metrics reach the log and the trackers, whatever a tracker does."""
 
+import errno
 import json
 import os
 import threading
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rlcore.config.schema import LoggerConfig
-from rlcore.contracts.errors import PluginError
+from rlcore.contracts.errors import PluginError, RunWarning
 from rlcore.plugins.registry import Registry
 from rlcore.runs import tracker_thread
 from rlcore.runs.folder import RunFolder
@@ -70,14 +71,14 @@ def test_log_goes_on_and_survives_a_cut_line(tmp_path):
     assert [line["a"] for line in read_metrics(path)] == [1.0, 2.0]
 
 
-def test_a_whole_number_of_any_length_is_no_metric(folder):
+def test_a_metric_larger_than_a_float_is_refused(refused, folder):
     folder.metrics.write_text(f'{{"step": 1, "a": 1{"0" * 400}}}\n')
-    with pytest.raises(ValueError, match="line 1: a must be a number or null"):
+    with refused(ValueError, "line 1", "a must"):
         read_metrics(folder.metrics)
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-def test_a_log_that_is_taken_away_is_put_back(tmp_path, replaced):
+def test_a_removed_log_is_restored(tmp_path, replaced):
     path = tmp_path / "metrics.jsonl"
     log = MetricsLog(path)
     log.log({"a": 1}, 1)
@@ -85,7 +86,7 @@ def test_a_log_that_is_taken_away_is_put_back(tmp_path, replaced):
     if replaced:  # as editors save
         path.write_text("{}\n")
     log.log({"a": 2}, 2)
-    with pytest.warns(LostFileWarning, match="was removed or replaced"):
+    with pytest.warns(LostFileWarning, match="metrics.jsonl"):
         log.sync()
     log.log({"a": 3}, 3)
     log.close()
@@ -120,9 +121,13 @@ def test_steps_that_will_be_repeated_are_cut_off(tmp_path):
     assert [line["a"] for line in read_metrics(path)] == [1.0, 3.0]
 
 
-def test_unknown_tracker_is_an_error(folder):
-    with pytest.raises(PluginError, match="tensorbord"):
+def test_unknown_tracker_is_an_error(refused, folder):
+    with refused(PluginError, "'tensorbord'", "'tensorboard'", text=False):
         open_trackers(config("tensorbord"), folder, Registry.load())
+
+
+def has_ended(name):
+    return f"tracker {name}" not in {thread.name for thread in threading.enumerate()}
 
 
 def wait_for(condition):
@@ -159,9 +164,8 @@ def test_a_tracker_that_fails_is_switched_off(folder, fail):
     trackers.add("well", lambda: well)
     trackers.log({"a": 1.0}, step=1)
     trackers.log({"a": 2.0}, step=2)
-    wait_for(lambda: broken.failed)
-    wait_for(lambda: trackers._threads[0]._failure is not None)
-    with pytest.warns(UserWarning, match="'broken' failed at step 2: .*off from now on"):
+    wait_for(lambda: has_ended("broken"))
+    with pytest.warns(RunWarning, match="'broken' failed at step 2"):
         trackers.log({"a": 3.0}, step=3)
     trackers.close()
     assert [step for step, _ in broken.seen] == [1]
@@ -170,35 +174,38 @@ def test_a_tracker_that_fails_is_switched_off(folder, fail):
     assert well.closed
 
 
-def test_a_failure_of_the_last_step_is_told_at_the_end(folder):
+def test_a_failure_of_the_last_step_is_reported_at_the_end(folder):
     trackers = Trackers(MetricsLog(folder.metrics))
     trackers.add("broken", lambda: Recorder(fail_at=1, fail=gone))
     trackers.log({"a": 1.0}, step=1)
-    with pytest.warns(UserWarning, match=r"'broken' .*ConnectionError\('gone'\)"):
+    with pytest.warns(RunWarning, match="'broken'.*ConnectionError"):
         trackers.close()
 
 
 def test_a_tracker_that_hangs_is_switched_off(folder, monkeypatch):
     """It is not waited for: the log and the others go on."""
-    clock, forever = Clock(monkeypatch), threading.Event()
-    hanging, well = Recorder(fail_at=1, fail=forever.wait), Recorder()
+    clock = Clock(monkeypatch)
+    forever = threading.Event()
+    hanging = Recorder(fail_at=1, fail=forever.wait)
+    well = Recorder()
     trackers = Trackers(MetricsLog(folder.metrics), patience=60)
     trackers.add("hanging", lambda: hanging)
-    trackers.add("well", lambda: well)
     trackers.log({"a": 1.0}, step=1)
-    wait_for(lambda: hanging.failed and well.seen and trackers._threads[1]._current is None)
+    wait_for(lambda: hanging.failed)
     clock.now += 61  # longer than it may take
-    with pytest.warns(UserWarning, match=r"'hanging' has been at step 1 for more than 60 s"):
+    trackers.add("well", lambda: well)
+    with pytest.warns(RunWarning, match="'hanging'.* step 1 .* 60 s"):
         trackers.log({"a": 2.0}, step=2)
     trackers.log({"a": 3.0}, step=3)
     trackers.close()
     forever.set()
-    assert [step for step, _ in well.seen] == [1, 2, 3] and well.closed
+    assert [step for step, _ in well.seen] == [2, 3]
+    assert well.closed
     assert [line["step"] for line in read_metrics(folder.metrics)] == [1, 2, 3]
 
 
 def test_many_values_at_once_are_no_reason_to_switch_a_tracker_off(folder):
-    """As after supervised training, which tells of all its steps when it is over."""
+    """As after supervised training, which logs all its steps at the end."""
 
     class Unhurried(Recorder):
         def log(self, metrics, step):
@@ -213,24 +220,29 @@ def test_many_values_at_once_are_no_reason_to_switch_a_tracker_off(folder):
     assert [step for step, _ in unhurried.seen] == list(steps)
 
 
-def test_a_tracker_that_does_not_start_or_close(folder):
+@pytest.mark.parametrize(
+    ("make", "patience", "words"),
+    [(threading.Event().wait, 0.2, ["0.2 s"]), (leave, 60, ["SystemExit"])],
+    ids=["hangs", "leaves"],
+)
+def test_a_tracker_that_does_not_start_is_refused(refused, folder, make, patience, words):
+    trackers = Trackers(MetricsLog(folder.metrics), patience=patience)
+    with refused(PluginError, "'late'", *words):
+        trackers.add("late", make)
+
+
+def test_a_tracker_that_does_not_close_is_abandoned(folder):
     forever = threading.Event()
-    trackers = Trackers(MetricsLog(folder.metrics), patience=0.2)
-    with pytest.raises(PluginError, match=r"'late' did not start within 0.2 s"):
-        trackers.add("late", forever.wait)
-    trackers._patience = 60  # for those that don't hang
-    with pytest.raises(PluginError, match=r"'gone' could not start: SystemExit\(0\)"):
-        trackers.add("gone", leave)
     slow = Recorder()
     slow.close = forever.wait
+    trackers = Trackers(MetricsLog(folder.metrics), patience=2)
     trackers.add("slow", lambda: slow)
-    trackers._patience = 0.2
-    with pytest.warns(UserWarning, match="'slow' did not close: it takes too long"):
+    with pytest.warns(RunWarning, match="'slow'"):
         trackers.close()
     forever.set()
 
 
-def test_what_a_tracker_changes_is_its_own(folder):
+def test_a_tracker_changes_only_its_own_copy(folder):
     class Greedy(Recorder):
         def log(self, metrics, step):
             super().log(metrics, step)
@@ -245,11 +257,11 @@ def test_what_a_tracker_changes_is_its_own(folder):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_is_told_with_the_file():
+def test_a_full_disk_is_an_error_of_the_file():
     log = MetricsLog(Path("/dev/full"))
-    with pytest.raises(OSError, match="No space left") as caught:
+    with pytest.raises(OSError) as at_log:
         log.log({"loss": 1.0}, step=1)
-    assert caught.value.filename == "/dev/full"
-    with pytest.raises(OSError, match="No space left") as caught:  # what is buffered is tried again
+    with pytest.raises(OSError) as at_close:  # writes the buffered line again
         log.close()
-    assert caught.value.filename == "/dev/full"
+    for error in (at_log.value, at_close.value):
+        assert (error.errno, error.filename) == (errno.ENOSPC, "/dev/full")

@@ -1,4 +1,4 @@
-"""Which groups stay, by hand. Whole updates are in tests/e2e/test_groups.py."""
+"""Groups within bounds, by hand. Whole updates are in tests/e2e/test_groups.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlcore.training.batch import within_bounds
 
 
 def played(*returns: list[float]) -> tuple[list[Column], list[EpisodeOutcome]]:
-    """A group of each list: a column for every return, interleaved, numbered from 10."""
+    """Return a group for each list: a column for each return, interleaved, numbered from 10."""
     episodes = [
         (Episode(task=0, trial=group, replica=replica, group=group), score)
         for group, scores in enumerate(returns)
@@ -39,7 +39,7 @@ def test_groups_within_bounds(low: float, high: float, groups: set[int]):
 
 
 def test_the_first_episode_of_a_column_counts():
-    """With auto_reset a column goes on; what came after its first episode is nobody's score."""
+    """With auto_reset a column continues; only its first episode counts for the group."""
     first, later = Episode(0, 7, 0, 0), Episode(1, 9, 0, 0)
     other, then = Episode(0, 7, 1, 0), Episode(1, 9, 1, 0)
     columns = [Column(0, (first, later)), Column(1, (other, then))]

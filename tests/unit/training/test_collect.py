@@ -1,4 +1,4 @@
-"""Collections: in portions, so that what was played shows and is kept."""
+"""Collections are played in portions, so that progress is shown and kept."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOY = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local"]
 
 @pytest.fixture
 def collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], tuple]:
-    """What is kept, and how many episodes were asked for together each time."""
+    """`collected(envs)` returns the episodes that were kept and the sizes of the portions."""
     asked: list[int] = []
     demonstrate = ToyEnv.demonstrate
 
@@ -35,13 +35,13 @@ def collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int]
         words += [f"env.train.total_num_envs={envs}", f"env.eval.total_num_envs={envs}"]
         words += [f"runner.logger.log_path={tmp_path / str(envs)}"]
         made = DemonstrationSet(collect.run(assemble(compose([*TOY, *words]), collects=True)))
-        return [(each.episode.task, each.episode.trial) for each in made], list(asked)
+        return [demonstration.episode[:2] for demonstration in made], list(asked)
 
     return run
 
 
 @pytest.mark.long
-def test_what_is_kept_does_not_depend_on_the_portions(collected) -> None:
+def test_the_kept_episodes_do_not_depend_on_the_portions(collected) -> None:
     (few, small), (many, large) = collected(2), collected(16)
     assert sorted(few) == sorted(many)
     assert max(small) == collect.EPISODES_PER_REQUEST * 2 and sum(small) > len(few)  # some failed

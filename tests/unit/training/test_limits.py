@@ -1,4 +1,4 @@
-"""When checkpoints are made, and how many stay."""
+"""The updates at which checkpoints are made, and the number that is kept."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlcore.training.limits import checkpoint_is_due
 
 
 def due(runner: RunnerConfig, updates: int, steps: int = 0) -> list[int]:
-    """After which of so many updates, of so many env steps each, a checkpoint is made."""
+    """Return the updates after which a checkpoint is made, for updates of `steps` env steps."""
     return [
         update
         for update in range(1, updates + 1)
@@ -45,7 +45,7 @@ def test_no_more_than_a_tenth_of_the_env_steps_lies_between(steps: int):
     assert all(gap == 1 or gap * steps <= 100 for gap in apart)
 
 
-def test_what_is_asked_for_stays():
+def test_a_set_interval_is_kept():
     assert due(RunnerConfig(max_epochs=9, save_interval=-1, max_steps=100), 9, steps=10) == []
     assert due(RunnerConfig(max_epochs=9, save_interval=4, max_steps=100), 9, steps=10) == [4, 8]
 
@@ -54,5 +54,5 @@ def test_what_is_asked_for_stays():
     ("interval", "last", "kept"),
     [(None, None, 1), (None, 3, 3), (5, None, None), (5, 2, 2), (-1, None, None)],
 )
-def test_how_many_stay(interval, last, kept):
+def test_number_of_kept_checkpoints(interval, last, kept):
     assert RunnerConfig(save_interval=interval, keep_last=last).checkpoints_kept == kept

@@ -1,4 +1,4 @@
-"""Progress: a line an event without a terminal, bars with one, seconds that add up."""
+"""Progress: a line per event without a terminal, bars with one, seconds that add up."""
 
 import io
 import re
@@ -21,7 +21,7 @@ def lines(console):
     return console.file.getvalue().splitlines()
 
 
-def test_one_line_a_phase_without_a_terminal(plain):
+def test_a_phase_is_one_line_without_a_terminal(plain):
     with Progress(console=plain) as progress:
         with progress.phase("rollout", total=64) as phase:
             for played in range(1, 17):
@@ -37,7 +37,7 @@ def test_one_line_a_phase_without_a_terminal(plain):
 
 
 @pytest.mark.parametrize("dumb", [False, True])
-def test_a_long_phase_says_now_and_then_where_it_stands(plain, monkeypatch, dumb):
+def test_a_long_phase_prints_its_progress_every_minute(plain, monkeypatch, dumb):
     """In a log, and in a terminal that can't move its cursor."""
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
@@ -65,7 +65,7 @@ def test_running_totals_replace_counts(plain):
     assert lines(plain)[0].startswith("evaluate: 10 of 10, success 0.70")
 
 
-def test_a_phase_that_raises_says_so(plain):
+def test_a_phase_that_raises_is_printed_as_stopped(plain):
     with (
         pytest.raises(KeyboardInterrupt),
         Progress(console=plain) as progress,
@@ -76,10 +76,10 @@ def test_a_phase_that_raises_says_so(plain):
     assert "1 of 4, stopped" in lines(plain)[0]
 
 
-def test_update_line_holds_in_80_columns_and_shows_the_rest_if_verbose(plain, monkeypatch):
+def test_an_update_line_fits_in_80_columns_and_has_more_if_verbose(plain, monkeypatch):
     monkeypatch.setattr(time, "perf_counter", lambda: 3600.0)
-    metrics = {"env/success_once": 0.5, "train/actor/approx_kl": 0.01234, "env/return": 7.0,
-               "time/env": 3.0, "time/update": 1.0, "time/rollout": 5.0}  # fmt: skip
+    metrics = {"env/success_once": 0.5, "train/actor/approx_kl": 0.01234, "env/return": 7.0}
+    metrics |= {"time/env": 3.0, "time/update": 1.0, "time/rollout": 5.0}
     without = metrics | {"train/actor/approx_kl": float("nan")}
     Progress(console=plain).update_line(3, 10, metrics, 130.0)
     Progress(console=plain).update_line(9998, -1, without)
@@ -94,7 +94,7 @@ def test_update_line_holds_in_80_columns_and_shows_the_rest_if_verbose(plain, mo
     )
 
 
-def test_an_update_line_says_how_many_steps_its_numbers_leave_out(plain, monkeypatch):
+def test_an_update_line_counts_skipped_steps(plain, monkeypatch):
     monkeypatch.setattr(time, "perf_counter", lambda: 3600.0)
     metrics = {"train/actor/approx_kl": 0.0, "train/actor/optimizer_steps": 3.0}
     Progress(console=plain).update_line(1, -1, metrics | {"train/actor/skipped_steps": 2.0})

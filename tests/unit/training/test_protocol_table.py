@@ -17,10 +17,10 @@ def test_published_figures_stand_below_ours():
         differs=("starts are ours",),
     )
     played = {"Easy": {"a": [(True,), (True,)]}, "Hard": {"b": [(True,), (False,)]}}
-    said = headline(protocol_rows(played, spec.averages, spec.totals), "two tasks", spec)
+    text = headline(protocol_rows(played, spec.averages, spec.totals), "two tasks", spec)
     cells = [
         [cell.strip() for cell in line.strip("│┃").replace("┃", "│").split("│")]
-        for line in said.splitlines()
+        for line in text.splitlines()
         if line[0] in "│┃"
     ]
     # two of two: [0.342, 1]; one of two: [0.095, 0.905]
@@ -32,7 +32,7 @@ def test_published_figures_stand_below_ours():
         ["ACT, supervised", "", "3.00%", ""],
         ["Octo, supervised", "", "4.00%", ""],
     ]
-    assert said.splitlines()[-3:] == [
+    assert text.splitlines()[-3:] == [
         "published: a page (100 steps)",
         "published: a paper",
         "differs: starts are ours",
