@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -129,7 +130,7 @@ def test_adapters_are_merged(tmp_path: Path) -> None:
     torch.testing.assert_close(plain.language_model.layers[1].mlp.up_proj(x), projection(x))
 
 
-def test_one_error_names_all_faults(folder: Path) -> None:
+def test_one_error_names_all_faults(folder: Path, refused: Callable[..., Any]) -> None:
     def spoil(tensors: dict[str, Tensor]) -> None:
         del tensors["state_proj.bias"]
         tensors["time_mlp_in.weight"] = torch.zeros(2)
@@ -138,36 +139,35 @@ def test_one_error_names_all_faults(folder: Path) -> None:
     edit(folder, spoil)
     network = PiNetwork(SIZES["tiny_siglip"])
     before = network.action_out_proj.weight.clone()
-    with pytest.raises(CheckpointError) as raised:
+    with refused(
+        CheckpointError,
+        folder / NETWORK_FILE,
+        "missing (1): state_proj.bias",
+        "unexpected (1): time_mlp_in.weight",
+        "action_in_proj.weight is [32, 7]",
+        "[32, 32]",
+    ):
         load_network(network, folder)
-    message = str(raised.value)
-    assert str(folder / NETWORK_FILE) in message
-    assert "missing (1): state_proj.bias" in message
-    assert "unexpected (1): time_mlp_in.weight" in message
-    assert "action_in_proj.weight is [32, 7], the network's is [32, 32]" in message
-    assert "hint" in message
     assert torch.equal(network.action_out_proj.weight, before)  # nothing was loaded
 
 
-def test_another_generation_is_refused(folder: Path) -> None:
+def test_another_generation_is_refused(folder: Path, refused: Callable[..., Any]) -> None:
     # π0.5 has 7 norms (2 in each of 3 layers, and the last) with 2 tensors each, where π0 has one,
     # and 4 tensors of its time MLP where π0 has 6: 18 missing, of which 8 are named; 13 too many
-    with pytest.raises(CheckpointError, match=r"missing \(18\).* and 10 more") as raised:
+    with refused(CheckpointError, "missing (18)", "10", "unexpected (13)"):
         load_network(PiNetwork(replace(SIZES["tiny_siglip"], pi05=True)), folder)
-    assert "unexpected (13)" in str(raised.value)
 
 
-def test_truncated_file(folder: Path) -> None:
+def test_truncated_file(folder: Path, refused: Callable[..., Any]) -> None:
     path = folder / NETWORK_FILE
     for length in (len(GOLDEN.read_bytes()) // 2, 100, 0):
         path.write_bytes(GOLDEN.read_bytes()[:length])
-        with pytest.raises(CheckpointError, match="damaged or incomplete") as raised:
+        with refused(CheckpointError, path):
             loaded(folder)
-        assert str(path) in str(raised.value)
 
 
-def test_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"has neither model\.safetensors nor"):
+def test_missing_file(tmp_path: Path, refused: Callable[..., Any]) -> None:
+    with refused(CheckpointError, "model.safetensors"):
         loaded(tmp_path)
 
 
@@ -197,14 +197,13 @@ def test_no_heads_no_file(tmp_path: Path) -> None:
     assert not (tmp_path / HEADS_FILE).exists()
 
 
-def test_head_of_another_shape(tmp_path: Path) -> None:
+def test_head_of_another_shape(tmp_path: Path, refused: Callable[..., Any]) -> None:
     save_heads(actor(CriticConfig(hidden=(8,))), tmp_path)
-    with pytest.raises(CheckpointError, match="wrong shape") as raised:
+    with refused(CheckpointError, HEADS_FILE):
         load_heads(actor(CriticConfig(hidden=(8,), elapsed=True)), tmp_path)
-    assert "fresh heads" in str(raised.value)
 
 
-def test_heads_as_rlinf_stores_them(folder: Path) -> None:
+def test_heads_as_rlinf_stores_them(folder: Path, refused: Callable[..., Any]) -> None:
     """Beside the network's weights, with the noise head's own names and range."""
     golden = Path(__file__).parent / "golden"
     stored = load_file(golden / "pi0_flow_sde.safetensors")
@@ -219,5 +218,5 @@ def test_heads_as_rlinf_stores_them(folder: Path) -> None:
     third = heads["noise_head.mlp_logvar.moduleList.2.linear_1.weight"]
     assert torch.equal(full.noise_head.mlp[4].weight, third)
     save_heads(full, folder)
-    with pytest.raises(CheckpointError, match=r"has heads twice, in rl_heads\.safetensors and in"):
+    with refused(CheckpointError, "rl_heads.safetensors"):
         heads_of(folder, find_weights(folder))

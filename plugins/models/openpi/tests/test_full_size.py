@@ -148,7 +148,7 @@ def test_openpi(tmp_path, name, shapes, env_spec):
     assert_accepted(tmp_path, name, env_spec)
 
 
-def test_shards_of_rlinf(tmp_path, name, built, env_spec):
+def test_shards_of_rlinf(tmp_path, name, built, env_spec, refused):
     """With both names of the tied embedding, and a critic: 8.1 or 8.3 GB in shards of 4.3 GB."""
     head = {"mlp.0": (512, 1024), "mlp.2": (256, 512), "mlp.4": (128, 256), "mlp.6": (1, 128)}
     critic = {f"value_head.{layer}.weight": shape for layer, shape in head.items()}
@@ -160,7 +160,7 @@ def test_shards_of_rlinf(tmp_path, name, built, env_spec):
     with_critic = replace(settings(tmp_path, name), add_value_head=True)
     policy_spec(with_critic, env_spec)
     (tmp_path / files[1]).unlink()
-    with pytest.raises(CheckpointError, match=f"lacks 1 of the 2 shards in its index: {files[1]}"):
+    with refused(CheckpointError, files[1]):
         policy_spec(settings(tmp_path, name), env_spec)
 
 
@@ -184,9 +184,9 @@ def test_lerobot_names_are_those_of_its_policy(built):
     assert policy.state_dict().keys() == {f"model.{each}" for each in shapes}
 
 
-def test_one_wrong_shape_among_all(tmp_path, name, shapes, env_spec):
+def test_one_wrong_shape_among_all(tmp_path, name, shapes, env_spec, refused):
     wrong = "paligemma_with_expert.gemma_expert.model.layers.17.mlp.down_proj.weight"
     write_hole(tmp_path / "model.safetensors", shapes | {wrong: (1024, 4095)})
     complete(tmp_path, env_spec)
-    with pytest.raises(CheckpointError, match=r"layers.17.mlp.down_proj.weight is \[1024, 4095\]"):
+    with refused(CheckpointError, "layers.17.mlp.down_proj.weight", "[1024, 4095]"):
         policy_spec(settings(tmp_path, name), env_spec)

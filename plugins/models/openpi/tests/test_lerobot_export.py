@@ -164,19 +164,18 @@ def test_it_acts_as_ours(saved, config, env, observe):
 
 
 @pytest.mark.parametrize(
-    ("changes", "match"),
+    "changes",
     [
-        ({"size": "small"}, "at their published size only"),
-        ({"config_name": "pi05_metaworld"}, "always reads the state in its prompt"),
-        ({"config_name": "pi05_aloha_robotwin"}, "does not convert joints"),
+        {"size": "small"},
+        {"config_name": "pi05_metaworld"},
+        {"config_name": "pi05_aloha_robotwin"},
     ],
 )
-def test_what_it_can_not_be_told(other_env, tmp_path, changes, match):
+def test_policies_that_lerobot_does_not_have_are_refused(other_env, refused, tmp_path, changes):
     env = other_env(state=14, action=14)
     keys = {"config_name": "pi0_metaworld", "size": "tiny_siglip", **changes}
     policy = make(OpenPIModelConfig(openpi=OpenPIConfig(**keys)), env_spec=env)
     policy.save_pretrained(tmp_path / "ours")
     write_env_facts(tmp_path / "ours", env)
-    with pytest.raises(ConfigError, match=match) as raised:
+    with refused(ConfigError, "--layout"):
         write_lerobot(tmp_path / "ours", tmp_path)
-    assert "without --layout" in str(raised.value.hint)

@@ -84,31 +84,20 @@ def assert_holds(policy, original: PI0Pytorch) -> None:
         assert torch.equal(ours[name], tensor), name
 
 
-def refuse(config, env_spec, match: str) -> CheckpointError:
-    """Before any worker starts."""
-    with pytest.raises(CheckpointError, match=match) as raised:
-        policy_spec(config, env_spec)
-    return raised.value
-
-
-def test_all_that_a_folder_lacks_is_said_at_once(folder, pi05, env_spec):
+def test_one_refusal_names_all_that_a_folder_lacks(folder, pi05, refuse):
     (folder / "model.safetensors").unlink()
     (folder / "paligemma_tokenizer.model").unlink()
     shutil.rmtree(folder / "assets")
-    said = str(refuse(settings(folder, pi05=pi05), env_spec, "has neither model.safetensors"))
-    for lacking in ("has neither model", "has no tokenizer", "no normalisation statistics"):
-        assert said.count(lacking) == 1
-    assert said.count("\n  hint: ") == 3
+    error = refuse(settings(folder, pi05=pi05), "model.safetensors", "paligemma_tokenizer.model")
+    assert len(error.errors) == 3
 
 
-def test_weights_of_another_size_or_model(folder, pi05, env_spec):
+def test_weights_of_another_size_or_model_are_refused(folder, pi05, refuse):
     config = settings(folder, pi05=pi05, size="pi05" if pi05 else "pi0")
     (folder / "config.json").unlink()
-    assert refuse(config, env_spec, "does not fit").hint == (
-        "set actor.model.openpi.size=tiny_siglip, which these weights have"
-    )
+    refuse(config, "actor.model.openpi.size=tiny_siglip")
     save_file({"model.norm.weight": torch.zeros(2)}, folder / "model.safetensors")
-    refuse(config, env_spec, "has the weights of another model: 1 tensors, such as norm.weight")
+    refuse(config, "1 tensors", "norm.weight")
 
 
 # -- layouts ------------------------------------------------------------------------------------
@@ -119,7 +108,7 @@ def test_openpis_converter(folder, original, pi05, env_spec, caplog):
     policy_spec(config, env_spec)
     policy = make(config, env_spec=env_spec)
     assert_holds(policy, original)
-    assert "says action_horizon 10, which is taken; that of config_name" in caplog.text
+    assert "action_horizon 10" in caplog.text
     assert policy.processor.resolved.size.action_horizon == 10  # of its config.json
     stats = statistics(env_spec)["actions"]
     np.testing.assert_array_equal(policy.processor.normalizer.actions.std, stats["std"])
@@ -134,7 +123,7 @@ def test_openpis_trainer(folder, original, pi05, env_spec):
     assert_holds(make(config, env_spec=env_spec), original)
 
 
-def test_shards_of_rlinfs_converter(tmp_path, folder, original, pi05, env_spec):
+def test_shards_of_rlinfs_converter(tmp_path, folder, original, pi05, env_spec, refuse):
     """It copies *.json of the folder that the run began with, and not the tokenizer."""
     shards = tmp_path / "shards"
     shutil.copytree(folder / "assets", shards)  # where RLinf keeps statistics
@@ -142,16 +131,15 @@ def test_shards_of_rlinfs_converter(tmp_path, folder, original, pi05, env_spec):
     files = write_shards(shards, original.state_dict(), 200_000)
     assert len(files) > 3
     config = settings(shards, pi05=pi05)
-    error = refuse(config, env_spec, "has no tokenizer")
-    assert "paligemma_tokenizer.model" in str(error) and "big_vision" in str(error.hint)
+    refuse(config, "paligemma_tokenizer.model", "big_vision")
     write_tokenizer(shards, SIZE, env_spec)
     assert_holds(make(config, env_spec=env_spec), original)
     (shards / files[1]).unlink()
-    refuse(config, env_spec, rf"lacks 1 of the {len(files)} shards in its index: {files[1]}")
+    refuse(config, files[1])
 
 
 @pytest.mark.parametrize("place", ["actor/model_state_dict", "model_state_dict"])
-def test_a_run_of_rlinf(tmp_path, original, pi05, env_spec, place):
+def test_a_run_of_rlinf(tmp_path, original, pi05, env_spec, place, refuse):
     """It holds weights and critic alone; what it lacks is asked for at once."""
     run = tmp_path / "global_step_10"
     fresh = replace(settings(run, pi05=pi05, critic=True), model_path=None)
@@ -161,11 +149,9 @@ def test_a_run_of_rlinf(tmp_path, original, pi05, env_spec, place):
     (run / place).mkdir(parents=True)
     torch.save(state, run / place / "full_weights.pt")
     config = settings(run, pi05=pi05, critic=True, action_horizon=10)
-    both = "has no norm_stats.json and no paligemma_tokenizer.model"
-    error = refuse(config, env_spec, f"holds a run's weights, but {both}")
-    assert "the model that the run began with" in str(error.hint)
+    refuse(config, "norm_stats.json", "paligemma_tokenizer.model")
     write_tokenizer(run, SIZE, env_spec)
-    refuse(config, env_spec, r"has no norm_stats.json\n")
+    assert "paligemma_tokenizer" not in refuse(config, "norm_stats.json").message
     write_norm_stats(run / ASSET, statistics(env_spec))
     policy = make(config, env_spec=env_spec)
     assert_holds(policy, original)
@@ -173,7 +159,7 @@ def test_a_run_of_rlinf(tmp_path, original, pi05, env_spec, place):
 
 
 @pytest.mark.parametrize("kept", ["bf16", "run"])
-def test_a_noise_head_of_rlinf_keeps_its_range(tmp_path, original, pi05, env_spec, kept):
+def test_a_noise_head_of_rlinf_keeps_its_range(tmp_path, original, pi05, env_spec, kept, refuse):
     """RLinf stores log(std^2) of its bounds: log(0.08^2) is -5.05146, in bfloat16 -5.0625, a std of
     0.0796. Converted with `torch_dtype=bf16`, or as a run leaves it."""
     keys = {"noise_method": "flow_noise", "joint_logprob": True, "action_horizon": 10}
@@ -197,10 +183,10 @@ def test_a_noise_head_of_rlinf_keeps_its_range(tmp_path, original, pi05, env_spe
     write_norm_stats(tmp_path / ASSET, statistics(env_spec))
     policy_spec(settings(tmp_path, pi05=pi05, **keys), env_spec)
     other = settings(tmp_path, pi05=pi05, noise_logvar_range=[0.1, 0.2], **keys)
-    refuse(other, env_spec, r"noise_logvar_range \[0\.08|noise_logvar_range \[0\.0796")
+    refuse(other, "noise_logvar_range", "[0.0796" if kept == "bf16" else "[0.08")
 
 
-def test_adapters_left_in_a_run_of_rlinf_are_merged(tmp_path, original, pi05, env_spec):
+def test_adapters_left_in_a_run_of_rlinf_are_merged(tmp_path, original, pi05, env_spec, refused):
     """peft wraps PaliGemma alone there; alpha is the rank, so W + B A."""
     name = "paligemma_with_expert.paligemma.model.language_model.layers.0.mlp.up_proj.weight"
     inside = "paligemma_with_expert.paligemma."
@@ -220,129 +206,114 @@ def test_adapters_left_in_a_run_of_rlinf_are_merged(tmp_path, original, pi05, en
     policy = make(settings(tmp_path, pi05=pi05, action_horizon=10), env_spec=env_spec)
     torch.testing.assert_close(policy.actor.network.get_parameter(name), weight + b @ a)
     write_json(tmp_path / "adapter_config.json", {"peft_type": "LORA", "r": 2, "lora_alpha": 4})
-    with pytest.raises(CheckpointError, match="which this model does not read: adapters among"):
+    with refused(CheckpointError, "adapter_config.json"):
         find_weights(tmp_path)
 
 
 # -- what config.json says ----------------------------------------------------------------------
 
 
-def change(folder, **values) -> None:
-    path = folder / "config.json"
-    write_json(path, {**json.loads(path.read_text()), **values})
+@pytest.fixture
+def change(edit):
+    return lambda folder, **values: edit(folder / "config.json", values)
 
 
 @pytest.mark.parametrize(
     ("key", "value"), [("action_horizon", 7), ("max_token_len", 40)], ids=lambda each: str(each)
 )
 def test_a_null_is_taken_from_config_json_and_another_value_refused(
-    folder, pi05, env_spec, key, value
+    folder, pi05, env_spec, key, value, refuse, change
 ):
     change(folder, **{key: value})
     assert getattr(resolve(settings(folder, pi05=pi05), env_spec).size, key) == value
     policy_spec(settings(folder, pi05=pi05, **{key: value}), env_spec)
-    error = refuse(
-        settings(folder, pi05=pi05, **{key: 9}),
-        env_spec,
-        rf"was trained with other settings: {key} {value} \(got 9\)",
-    )
-    assert f"actor.model.openpi.{key}" in str(error.hint)
+    refuse(settings(folder, pi05=pi05, **{key: 9}), f"{key} {value}", f"actor.model.openpi.{key}")
 
 
-def test_entries_of_config_json_are_those_of_the_weights(folder, pi05, env_spec):
+def test_entries_of_config_json_are_those_of_the_weights(folder, pi05, refuse, change):
     change(folder, action_dim=7)
-    refuse(settings(folder, pi05=pi05), env_spec, r"action_in_proj.weight is \[32, 32\]")
+    refuse(settings(folder, pi05=pi05), "action_in_proj.weight", "[32, 32]")
 
 
-def test_the_other_generation(folder, pi05, env_spec):
-    """Told by config.json, where it says so, else by the weights."""
+def test_weights_of_the_other_generation_are_refused(folder, pi05, refuse, change):
+    """Recognised by config.json, where it says so, else by the weights."""
     other = "pi0_metaworld" if pi05 else "pi05_metaworld"
     config = settings(folder, config_name=other)
-    error = refuse(config, env_spec, "does not fit the network")
-    assert f"these are the weights of a {'π0.5' if pi05 else 'π0'}:" in str(error.hint)
+    refuse(config, "π0.5" if pi05 else "π0")
     change(folder, pi05=pi05)
-    error = refuse(config, env_spec, f"but config_name '{other}' is for")
-    assert f"config_name={'pi05' if pi05 else 'pi0'}_metaworld" in str(error.hint)
+    refuse(config, other, f"config_name={'pi05' if pi05 else 'pi0'}_metaworld")
 
 
-def test_the_state_in_the_prompt_is_taken_from_config_json(tmp_path, env_spec):
+def test_the_state_in_the_prompt_is_taken_from_config_json(tmp_path, env_spec, refuse, change):
     size = sized(True)
     write_openpi(tmp_path, PI0Pytorch(size), size, env_spec)
     assert not resolve(settings(tmp_path, pi05=True), env_spec).discrete_state
     change(tmp_path, discrete_state_input=True, max_token_len=200)
     assert resolve(settings(tmp_path, pi05=True), env_spec).discrete_state
-    refuse(
-        settings(tmp_path, pi05=True, discrete_state_input=False),
-        env_spec,
-        r"discrete_state_input True \(got False\)",
-    )
+    refuse(settings(tmp_path, pi05=True, discrete_state_input=False), "discrete_state_input")
 
 
 @pytest.mark.parametrize(
-    ("values", "match"),
+    ("key", "value", "word"),
     [
-        ({"paligemma_variant": "gemma_2b_lora"}, "leaves LoRA's adapters out"),
-        ({"pcd": True}, "reads point clouds"),
-        ({"action_horizon": "50"}, "action_horizon must be a whole number"),
-        ({"action_horizon": 0}, "action_horizon must be a whole number"),
-        (
-            {"max_token_len": 10**12},
-            r"max_token_len must be a whole number in 1\.\.16384, it is 100",
-        ),
-        ({"pi05": "yes"}, "pi05 must be true or false"),
+        ("paligemma_variant", "gemma_2b_lora", "LoRA"),
+        ("pcd", True, "point clouds"),
+        ("action_horizon", "50", "action_horizon"),
+        ("action_horizon", 0, "action_horizon"),
+        ("max_token_len", 10**12, "1..16384"),
+        ("pi05", "yes", "pi05"),
     ],
 )
-def test_config_json_that_can_not_be_honoured(folder, pi05, env_spec, values, match):
-    change(folder, **values)
-    assert str(folder / "config.json") in str(refuse(settings(folder, pi05=pi05), env_spec, match))
+def test_config_json_that_can_not_be_honoured_is_refused(
+    folder, pi05, refuse, change, key, value, word
+):
+    change(folder, **{key: value})
+    refuse(settings(folder, pi05=pi05), folder / "config.json", word)
 
 
-def test_another_variant_of_the_published_size(tmp_path, env_spec):
+def test_another_variant_of_the_published_size_is_refused(tmp_path, refuse):
     write_json(tmp_path / "config.json", {"action_expert_variant": "gemma_2b"})
     config = OpenPIModelConfig(model_path=str(tmp_path), openpi=OpenPIConfig())
-    refuse(config, env_spec, r"action_expert_variant 'gemma_2b' \(got 'gemma_300m'\)")
+    refuse(config, "action_expert_variant", "gemma_2b", "gemma_300m")
 
 
 # -- other kinds of weights ---------------------------------------------------------------------
 
 
-def test_a_jax_checkpoint_names_openpis_converter(tmp_path, env_spec):
+def test_a_jax_checkpoint_names_openpis_converter(tmp_path, refuse):
     (tmp_path / "pi0_base" / "params").mkdir(parents=True)
     (tmp_path / "pi0_base" / "params" / "_METADATA").write_text("{}")
     for place in ("pi0_base", "pi0_base/params"):
-        said = str(refuse(settings(tmp_path / place), env_spec, "is a JAX checkpoint"))
-        assert "examples/convert_jax_model_to_pytorch.py" in said
-        assert f"--checkpoint_dir {tmp_path / 'pi0_base'} --config_name" in said
-        assert f"--output_path {tmp_path / 'pi0_base_pytorch'}" in said
+        refuse(
+            settings(tmp_path / place),
+            "examples/convert_jax_model_to_pytorch.py",
+            f"--checkpoint_dir {tmp_path / 'pi0_base'} --config_name",
+            f"--output_path {tmp_path / 'pi0_base_pytorch'}",
+        )
 
 
-def test_rlinfs_own_names_name_its_converter(folder, env_spec):
-    from safetensors.torch import save_file
-
+def test_rlinfs_own_names_name_its_converter(folder, refuse):
     weights = {"llm.embedder.embedding.weight": torch.zeros(4, 2), "img.stem.weight": torch.ones(1)}
     save_file(weights, folder / "model.safetensors")
-    error = refuse(settings(folder), env_spec, "under RLinf's own names")
-    assert "--mode openpi_rlinf_to_openpi_pytorch" in str(error.hint)
+    refuse(settings(folder), "--mode openpi_rlinf_to_openpi_pytorch")
 
 
-def test_adapters_alone(folder, env_spec):
+def test_adapters_alone_are_refused(folder, refuse):
     (folder / "model.safetensors").rename(folder / "adapter_model.safetensors")
     write_json(folder / "adapter_config.json", {"peft_type": "LORA"})
-    error = refuse(settings(folder), env_spec, "holds adapters alone")
-    assert "merge_and_unload" in str(error.hint)
+    refuse(settings(folder), "merge_and_unload")
 
 
 @pytest.mark.parametrize("name", ["adapter_model.safetensors", "adapter_config.json"])
-def test_adapters_beside_a_network(folder, pi05, env_spec, name):
+def test_adapters_beside_a_network_are_refused(folder, pi05, refuse, name):
     shutil.copy(folder / "model.safetensors", folder / name)
-    refuse(settings(folder, pi05=pi05), env_spec, f"model.safetensors, and adapters in {name}")
+    refuse(settings(folder, pi05=pi05), "model.safetensors", name)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "paligemma_tokenizer.model", "config.json"])
-def test_a_pointer_of_git_lfs(folder, pi05, env_spec, name):
+def test_a_pointer_of_git_lfs_is_refused(folder, pi05, refuse, name):
     (folder / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
-    error = refuse(settings(folder, pi05=pi05), env_spec, f"{name}.* is a pointer of Git LFS")
-    assert "git lfs pull" in str(error)
+    refuse(settings(folder, pi05=pi05), name, "git lfs pull")
 
 
 # -- statistics ---------------------------------------------------------------------------------
@@ -367,18 +338,18 @@ def test_an_entry_that_never_moved(folder, original, pi05, env_spec):
     assert normalizer.normalize_actions(values)[0, 1] == pytest.approx(3 if pi05 else 2, rel=1e-5)
 
 
-def test_a_negative_scale_is_refused(folder, pi05, env_spec):
+def test_a_negative_scale_is_refused(folder, pi05, env_spec, refuse):
     stats = statistics(env_spec)
     stats["actions"]["std"][2] = -1
     stats["actions"]["q99"][2] = -3
     shutil.rmtree(folder / "assets")
     write_norm_stats(folder / "assets" / ASSET, stats)
-    refuse(settings(folder, pi05=pi05), env_spec, "must be at least .* in entry 2")
+    refuse(settings(folder, pi05=pi05), "q99" if pi05 else "std", "entry 2")
 
 
 @pytest.mark.parametrize("state", [None, {"mean": [0.0], "std": [1.0], "q01": [0.0], "q99": [1.0]}])
 def test_a_policy_that_never_reads_the_state_needs_no_statistics_of_it(
-    folder, pi05, env_spec, observe, state, tmp_path
+    folder, pi05, env_spec, observe, state, tmp_path, refuse
 ):
     path = folder / "assets" / ASSET / "norm_stats.json"
     content = json.loads(path.read_text())
@@ -386,7 +357,7 @@ def test_a_policy_that_never_reads_the_state_needs_no_statistics_of_it(
     path.write_text(json.dumps(content))
     config = settings(folder, pi05=pi05)
     if not pi05:
-        refuse(config, env_spec, "statistics of 'state'|'state' has 1 entries, the env has 4")
+        refuse(config, "'state'")
         return
     policy = make(config, env_spec=env_spec)
     assert not policy.prepare(observe(env_spec, 2))["state"].any()
@@ -415,20 +386,18 @@ def test_what_we_write_loads_in_openpi(folder, original, pi05, env_spec, tmp_pat
         assert all(isinstance(number, float) for row in values.values() for number in row)
 
 
-def test_a_run_that_holds_more_than_tensors(tmp_path, env_spec):
-    """It is called unsafe, and nothing of it is run."""
+def test_a_run_that_holds_more_than_tensors_is_refused(tmp_path, refuse):
     (tmp_path / "model_state_dict").mkdir()
     torch.save({"model": {}, "path": tmp_path}, tmp_path / "model_state_dict" / "full_weights.pt")
-    error = refuse(settings(tmp_path), env_spec, "full_weights.pt is an unsafe pickle: .*pathlib")
-    assert "torch.load" not in str(error)
+    refuse(settings(tmp_path), "full_weights.pt", "pathlib")
 
 
 @pytest.mark.long
-def test_pytorch_model_bin_names_its_conversion(folder, original, pi05, env_spec):
+def test_pytorch_model_bin_names_its_conversion(folder, original, pi05, env_spec, refuse):
     """The command works as it stands."""
     (folder / "model.safetensors").unlink()
     torch.save(original.state_dict(), folder / "pytorch_model.bin")
-    error = refuse(settings(folder, pi05=pi05), env_spec, "has neither model.safetensors")
+    error = refuse(settings(folder, pi05=pi05), "model.safetensors", text=False)
     command = str(error.hint).partition(": ")[2].replace("python", shlex.quote(sys.executable), 1)
     subprocess.run(command, shell=True, check=True)
     assert_holds(make(settings(folder, pi05=pi05), env_spec=env_spec), original)

@@ -14,6 +14,7 @@ from rlcore_model_openpi.settings import OpenPIConfig, OpenPIModelConfig
 from rlcore_model_openpi.spec import policy_spec
 
 from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
 
 PACKAGE = Path(plugin.__file__).parent
 OPTIONS = sorted((PACKAGE / "conf" / "model").glob("*.yaml"))
@@ -85,14 +86,19 @@ def test_keys_of_a_critic_mean_nothing_without_one(env_spec):
     assert bare.value_dim == 0
 
 
-def other(action: int, state: int, cameras: int = 3):
-    from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
-
+def other(action: int, state: int) -> EnvSpec:
+    """An env with three cameras and these many entries of actions and states."""
     return EnvSpec(
-        "fake", ("t",), ("do it",), range(1), range(1, 2),
-        tuple(CameraSpec(f"c{i}", 8, 8) for i in range(cameras)),
-        (StateChannel("joints", state),), (ActionChannel("joint_position", action),), 10,
-    )  # fmt: skip
+        name="fake",
+        tasks=("t",),
+        instructions=("do it",),
+        train_trials=range(1),
+        heldout_trials=range(1, 2),
+        cameras=tuple(CameraSpec(f"c{i}", 8, 8) for i in range(3)),
+        states=(StateChannel("joints", state),),
+        actions=(ActionChannel("joint_position", action),),
+        max_episode_steps=10,
+    )
 
 
 def test_nulls_come_from_the_config_name():
@@ -111,77 +117,70 @@ def test_nulls_come_from_the_config_name():
 
 
 @pytest.mark.parametrize(
-    ("model", "openpi", "match"),
+    ("model", "openpi", "word"),
     [
-        ({}, {"config_name": "pi0_metaword"}, "Did you mean 'pi0_metaworld'"),
-        ({}, {"size": "huge"}, r"one of tiny, .*small, pi0, pi05; got 'huge'"),
-        ({}, {"size": "pi05"}, "size is 'pi05', but config_name 'pi0_metaworld'"),
-        ({"num_action_chunks": 11}, {}, "num_action_chunks must be at most 10, .* got 11"),
-        ({"num_images_in_input": 2}, {}, r"env 'fake' has 1 camera\(s\): camera0"),
-        ({"num_images_in_input": 4}, {}, "must be at most 3, got 4"),
-        ({"action_dim": 7}, {}, "action_dim is 7, but actions of env 'fake' have 4"),
-        ({}, {"discrete_state_input": True}, "is for π0.5"),
-        ({}, {"noise_method": "flow_noise", "noise_anneal": True}, "noise_anneal must be false"),
-        ({}, {"noise_params": [0.7, 0.3]}, r"noise_params must be \[start, end, updates\]"),
-        ({}, {"noise_logvar_range": [0.2, 0.1]}, r"noise_logvar_range must be"),
-        ({}, {"noise_method": "flow_ode", "joint_logprob": True}, "joint_logprob must be false"),
-        ({}, {"ignore_last": True, "joint_logprob": True}, "ignore_last must be false"),
-        ({}, {"ignore_last": True, "num_steps": 1}, "at least 2 with ignore_last"),
-        ({}, {"noise_method": "flow_cps", "num_steps": 1}, "at least 2 with noise_method flow_cps"),
-        ({"is_lora": True}, {"train_expert_only": True}, "train_expert_only must be false"),
-        ({"lora_path": "adapters"}, {}, "lora_path must be null: .* got 'adapters'"),
-        ({}, {"config_name": "pi0_libero"}, "needs a state and actions of at least 7 entries"),
+        ({}, {"config_name": "pi0_metaword"}, "pi0_metaworld"),
+        ({}, {"size": "huge"}, "small, pi0, pi05"),
+        ({}, {"size": "pi05"}, "pi0_metaworld"),
+        ({"num_action_chunks": 11}, {}, "at most 10"),
+        ({"num_images_in_input": 2}, {}, "camera0"),
+        ({"num_images_in_input": 4}, {}, "at most 3"),
+        ({"action_dim": 7}, {}, "'fake' have 4"),
+        ({}, {"discrete_state_input": True}, "π0.5"),
+        ({}, {"noise_method": "flow_noise", "noise_anneal": True}, "noise_anneal"),
+        ({}, {"noise_params": [0.7, 0.3]}, "[start, end, updates]"),
+        ({}, {"noise_logvar_range": [0.2, 0.1]}, "noise_logvar_range"),
+        ({}, {"noise_method": "flow_ode", "joint_logprob": True}, "joint_logprob"),
+        ({}, {"ignore_last": True, "joint_logprob": True}, "joint_logprob"),
+        ({}, {"ignore_last": True, "num_steps": 1}, "num_steps"),
+        ({}, {"noise_method": "flow_cps", "num_steps": 1}, "num_steps"),
+        ({"is_lora": True}, {"train_expert_only": True}, "is_lora"),
+        ({"lora_path": "adapters"}, {}, "'adapters'"),
+        ({}, {"config_name": "pi0_libero"}, "7 entries"),
     ],
 )
-def test_contradictions(env_spec, model, openpi, match):
-    with pytest.raises(ConfigError, match=match) as caught:
+def test_contradictions_are_refused(env_spec, refused, model, openpi, word):
+    (key, *_) = [*model, *(f"openpi.{name}" for name in openpi)]
+    with refused(ConfigError, key.rpartition(".")[2], word, "actor.model."):
         policy_spec(settings(openpi=openpi, **model), env_spec)
-    assert "actor.model." in str(caught.value)  # which key to change
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "word"),
     [
-        ("num_action_chunks=0", "num_action_chunks must be at least 1, got 0"),
-        ("openpi.action_horizon=0", "openpi.action_horizon must be at least 1, got 0"),
-        ("openpi.max_token_len=1", "openpi.max_token_len must be at least 2, got 1"),
-        ("openpi.num_steps=0", "openpi.num_steps must be at least 1, got 0"),
-        ("openpi.num_images_in_input=4", r"openpi.num_images_in_input must be in \[1, 3\], got 4"),
-        ("openpi.noise_method=flow_sd", "Did you mean 'flow_sde'"),
-        ("openpi.noise_level=-1.0", "noise_level must be at least 0, got -1.0"),
-        ("openpi.noise_params=[0.7,-0.3,9]", "noise_params must be at least 0, got -0.3"),
-        ("openpi.noise_logvar_range=[0,1]", "noise_logvar_range must be more than 0, got 0"),
-        ("openpi.value_vlm_mode=max_token", "value_vlm_mode must be one of mean_token"),
-        ("openpi.value_type=action_levl", "Did you mean 'action_level'"),
-        ("lora_rank=0", "lora_rank must be at least 1, got 0"),
+        ("num_action_chunks=0", "1"),
+        ("openpi.action_horizon=0", "1"),
+        ("openpi.max_token_len=1", "2"),
+        ("openpi.num_steps=0", "1"),
+        ("openpi.num_images_in_input=4", "[1, 3]"),
+        ("openpi.noise_method=flow_sd", "flow_sde"),
+        ("openpi.noise_level=-1.0", "0"),
+        ("openpi.noise_params=[0.7,-0.3,9]", "-0.3"),
+        ("openpi.noise_logvar_range=[0,1]", "0"),
+        ("openpi.value_vlm_mode=max_token", "mean_token"),
+        ("openpi.value_type=action_levl", "action_level"),
+        ("lora_rank=0", "1"),
     ],
 )
-def test_values_that_a_key_does_not_take(setting, said):
+def test_values_that_a_key_does_not_take_are_refused(refused, setting, word):
     """What stands at the key is checked there, before the settings are held against each other."""
-    words = ["env=toy", "model=pi0", "algorithm=ppo", f"actor.model.{setting}"]
-    with pytest.raises(ConfigError, match=said):
-        check(compose(words))
+    overrides = ["env=toy", "model=pi0", "algorithm=ppo", f"actor.model.{setting}"]
+    with refused(ConfigError, f"actor.model.{setting.partition('=')[0]}", word):
+        check(compose(overrides))
 
 
-def test_envs_too_wide_for_the_network():
-    with pytest.raises(
-        ConfigError, match=r"actions of env 'fake' have 9 entries, .* room for 8"
-    ) as wide:
+def test_envs_too_wide_for_the_network_are_refused(refused):
+    sizes = "actor.model.openpi.size=tiny_two_arms or small or pi0"
+    with refused(ConfigError, "'fake'", "9 entries", sizes):
         policy_spec(settings(), other(9, 4))
-    sizes = "tiny_two_arms or small or pi0"
-    assert wide.value.hint == f"set actor.model.openpi.size={sizes}, which have room for 9"
-    with pytest.raises(
-        ConfigError, match=r"state of env 'fake' has 9 entries, .* room for 8"
-    ) as wide:
+    with refused(ConfigError, "'fake'", "9 entries", sizes, "openpi.config_name=pi05_metaworld"):
         policy_spec(settings(), other(4, 9))
-    assert f"size={sizes}, which have room for 9" in str(wide.value.hint)
-    assert "openpi.config_name=pi05_metaworld" in str(wide.value.hint)
     policy_spec(settings(openpi={"size": "small"}), other(4, 9))  # as it says
     # π0.5 of MetaWorld ignores the state, so its width does not matter
     policy_spec(settings(openpi={"config_name": "pi05_metaworld"}), other(4, 9))
-    with pytest.raises(ConfigError, match="is for 14 state and action entries"):
-        policy_spec(settings(openpi={"config_name": "pi0_aloha_robotwin", "size": "small"}),
-                    other(14, 15))  # fmt: skip
+    aloha = {"config_name": "pi0_aloha_robotwin", "size": "small"}
+    with refused(ConfigError, "14"):
+        policy_spec(settings(openpi=aloha), other(14, 15))
 
 
 @pytest.mark.parametrize("path", OPTIONS, ids=lambda path: path.stem)
@@ -203,11 +202,11 @@ def test_every_key_is_read_and_explained():
         assert f".{field.name}" in source or f'"{field.name}"' in source, field.name
 
 
-def test_prompts_of_all_sentences_must_fit(env_spec):
-    """A prompt is BOS, the sentence and a newline: four tokens are too few for nine words."""
-    told = replace(
+def test_prompts_of_all_instructions_must_fit(env_spec, refused):
+    """A prompt is BOS, the instruction and a newline: four tokens are too few for nine words."""
+    long = replace(
         env_spec, episode_instructions=("put the kitchen shovel on the gramophone disk",)
     )
-    policy_spec(settings(), told)
-    with pytest.raises(ConfigError, match=r"max_token_len must be at least .* kitchen shovel"):
-        policy_spec(settings(openpi={"max_token_len": 4}), told)
+    policy_spec(settings(), long)
+    with refused(ConfigError, "max_token_len", "kitchen shovel"):
+        policy_spec(settings(openpi={"max_token_len": 4}), long)
