@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from rlcore_model_openpi.network.pi0 import PiNetwork, PrefixInputs
+from rlcore_model_openpi.policy import OpenPIPolicy
 from rlcore_model_openpi.sizes import NetworkSize
 from rlcore_model_openpi.tokenizer import train_tokenizer
 from safetensors.torch import save_file, save_model
@@ -113,6 +114,15 @@ class LeRobotPolicy(nn.Module):
     def __init__(self, network: PI0Pytorch) -> None:
         super().__init__()
         self.model = network
+
+
+def assert_holds(policy: OpenPIPolicy, original: PI0Pytorch) -> None:
+    """The policy's network has the weights of the original, all of them, bit for bit."""
+    theirs = {name: t for name, t in original.state_dict().items() if "lm_head" not in name}
+    ours = dict(policy.actor.network.named_parameters())
+    assert ours.keys() == theirs.keys()
+    for name, tensor in theirs.items():
+        assert torch.equal(ours[name], tensor), name
 
 
 def statistics(env: EnvSpec, seed: int = 0) -> dict[str, dict[str, np.ndarray]]:

@@ -11,6 +11,7 @@ import torch
 from originals import (
     LeRobotPolicy,
     PI0Pytorch,
+    assert_holds,
     lerobot_config,
     statistics,
     write_json,
@@ -63,14 +64,6 @@ def settings(folder, size, **openpi) -> OpenPIModelConfig:
     return OpenPIModelConfig(
         model_path=str(folder), num_action_chunks=4, openpi=OpenPIConfig(**keys)
     )
-
-
-def assert_holds(policy, original: PI0Pytorch) -> None:
-    theirs = {n: t for n, t in original.state_dict().items() if "lm_head" not in n}
-    ours = dict(policy.actor.network.named_parameters())
-    assert ours.keys() == theirs.keys()
-    for name, tensor in theirs.items():
-        assert torch.equal(ours[name], tensor), name
 
 
 # -- layouts ------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import sentencepiece
 from rlcore_model_openpi.normalize import Z_SCORE, Normalizer, Stats
 from rlcore_model_openpi.pretrained import fresh_processor
 from rlcore_model_openpi.resolved import resolve
@@ -55,7 +56,7 @@ def test_state_is_normalised_then_padded(env_spec, observe):
     np.testing.assert_allclose(inputs["robot_state"], [[2.5, 0.5, -1.5, 4.5]])
 
 
-def test_pi05_reads_the_state_in_its_prompt_or_not_at_all(env_spec, observe):
+def test_pi05_reads_the_state_in_its_prompt_or_not_at_all(env_spec, observe, tmp_path):
     observation = observe(env_spec, 2)
     observation["task_descriptions"] = [observation["task_descriptions"][0]] * 2
     without = processor(env_spec, "pi05_metaworld").inputs(observation)
@@ -66,7 +67,9 @@ def test_pi05_reads_the_state_in_its_prompt_or_not_at_all(env_spec, observe):
     assert (within["tokens"][0] != within["tokens"][1]).any()
     # the statistics do (nearly) nothing here, so bin = floor((x + 1) * 128); padding is not binned
     bins = " ".join(str(int((x + 1) * 128)) for x in observation["states"][0])
-    pieces = made.tokenizer._pieces
+    made.tokenizer.save(tmp_path)
+    (model,) = tmp_path.iterdir()
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(model))
     text = pieces.decode(within["tokens"][0][within["token_mask"][0]].tolist())
     assert text == f"Task: push the red button down, State: {bins};\nAction: "
 
@@ -110,22 +113,22 @@ def test_fit_measures_what_the_network_sees(other_env, demonstrate):
     np.testing.assert_allclose(made.normalizer.actions.std, np.std(deltas, axis=0), atol=1e-6)
 
 
-def test_sentences_of_many_tasks_stay_apart(other_env):
+def test_instructions_of_many_tasks_stay_apart(other_env):
     # like a suite of 50 tasks: five verbs, ten things
     verbs = ("push", "pull", "open", "close", "reach")
     things = ("drawer", "door", "window", "lever", "handle", "peg", "mug", "ball", "box", "plug")
-    sentences = [f"{verb} the {thing} with care" for verb in verbs for thing in things]
-    made = processor(replace(other_env(), tasks=tuple(sentences), instructions=tuple(sentences)))
-    tokens, mask = made.tokenizer(sentences)
+    texts = [f"{verb} the {thing} with care" for verb in verbs for thing in things]
+    made = processor(replace(other_env(), tasks=tuple(texts), instructions=tuple(texts)))
+    tokens, mask = made.tokenizer(texts)
     assert len({row.tobytes() for row in tokens}) == 50
     assert mask.sum(axis=1).max() <= 12
 
 
-def test_real_sentences_stay_apart_and_fit(env_spec):
+def test_instructions_of_metaworld_stay_apart_and_fit(env_spec):
     tasks = pytest.importorskip("rlcore_env_metaworld.tasks", reason="MetaWorld plugin is absent")
-    sentences = tuple(tasks.SENTENCES.values())
-    spec = replace(env_spec, tasks=tuple(tasks.SENTENCES), instructions=sentences)
+    instructions = tuple(tasks.SENTENCES.values())
+    spec = replace(env_spec, tasks=tuple(tasks.SENTENCES), instructions=instructions)
     made = processor(spec, max_token_len=None)
-    tokens, mask = made.tokenizer(sentences)
-    assert len({row.tobytes() for row in tokens}) == len(sentences) == 50
+    tokens, mask = made.tokenizer(instructions)
+    assert len({row.tobytes() for row in tokens}) == len(instructions) == 50
     assert mask.sum(axis=1).max() < SIZES["tiny"].max_token_len  # none is cut

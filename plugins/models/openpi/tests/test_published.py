@@ -17,6 +17,7 @@ import torch
 from originals import (
     ASSET,
     PI0Pytorch,
+    assert_holds,
     statistics,
     write_json,
     write_norm_stats,
@@ -35,10 +36,6 @@ from safetensors.torch import load_model, save_file
 from rlcore.contracts.errors import CheckpointError
 from rlcore.contracts.specs import StateChannel
 
-LM_HEADS = {
-    "paligemma_with_expert.paligemma.lm_head.weight",
-    "paligemma_with_expert.gemma_expert.lm_head.weight",
-}
 SIZE = SIZES["tiny_siglip"]
 
 
@@ -73,15 +70,6 @@ def folder(tmp_path, original, pi05, env_spec):
     """A folder of openpi's converter."""
     write_openpi(tmp_path / "openpi", original, sized(pi05), env_spec)
     return tmp_path / "openpi"
-
-
-def assert_holds(policy, original: PI0Pytorch) -> None:
-    """The policy's network has the weights of the original, all of them, bit for bit."""
-    theirs = {name: t for name, t in original.state_dict().items() if name not in LM_HEADS}
-    ours = dict(policy.actor.network.named_parameters())
-    assert ours.keys() == theirs.keys()
-    for name, tensor in theirs.items():
-        assert torch.equal(ours[name], tensor), name
 
 
 def test_one_refusal_names_all_that_a_folder_lacks(folder, pi05, refuse):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from rlcore_model_openvla.policy import make
 from rlcore_model_openvla.settings import OpenVLAConfig
 from rlcore_model_openvla.spec import policy_spec
 from rlcore_prismatic import checkpoint
@@ -19,9 +19,20 @@ from safetensors.torch import load_file, save_file
 from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.contracts.rng import RowKeys
 
+pytestmark = pytest.mark.filterwarnings(  # checkpoints without our record of the settings
+    "ignore:actor.model.center_crop=false:rlcore.config.warning.ConfigWarning"
+)
 ROWS = 3
 KEYS = RowKeys(tuple((1, row) for row in range(ROWS)))
 CHUNK = {"num_action_chunks": 2}
+TINY = {"size": "tiny", "num_action_chunks": 1, "add_value_head": True, "critic_hidden": [16]}
+
+
+def change_record(folder: Path, **settings) -> None:
+    """Change our record of the settings in config.json."""
+    content = json.loads((folder / "config.json").read_text())
+    content["rlcore"]["model"] |= settings
+    (folder / "config.json").write_text(json.dumps(content))
 
 
 def assert_equal_outputs(policy, other, *, atol: float = 0.0) -> None:
@@ -87,8 +98,6 @@ def test_shards_read_like_one_file(saved, build, monkeypatch):
     policy.save_pretrained(shards)
     assert len(list(shards.glob("model-0000*.safetensors"))) > 2
     assert_equal_outputs(policy, build(model_path=str(shards), **CHUNK))
-    next(iter(sorted(shards.glob("model-00002-*")))).unlink()
-    refuse(shards, r"lacks 1 of the \d+ shards in its index: model-00002-of")
 
 
 def test_adapters_are_merged_or_kept_alone(saved, build, tmp_path):
@@ -110,7 +119,7 @@ def test_adapters_are_merged_or_kept_alone(saved, build, tmp_path):
     assert_equal_outputs(policy, build(model_path=str(tmp_path / "whole"), **CHUNK), atol=1e-4)
 
 
-def test_a_checkpoint_as_others_publish_it(saved, build):
+def test_a_checkpoint_as_others_publish_it(saved, build, refuse):
     """No record of ours; statistics of several data sets in config.json; the critic beside the
     network, as RLinf's trainer writes it. Such a model writes one action."""
     policy, folder = saved
@@ -131,129 +140,76 @@ def test_a_checkpoint_as_others_publish_it(saved, build):
     expected, got = policy.act(inputs, KEYS), other.act(inputs, KEYS)
     np.testing.assert_array_equal(got.actions, expected.actions[:, :1])
     torch.testing.assert_close(got.values, expected.values, atol=1e-5, rtol=0)
-    refuse(folder, r"unnorm_key is 'fak'; .*bridge_orig, fake", unnorm_key="fak")
-    refuse(folder, r"unnorm_key is null; .*bridge_orig, fake")
-    refuse(folder, "must have 4 entries, got 7, 7 and 7", unnorm_key="bridge_orig")
-    refuse(folder, "num_action_chunks must be at most 1", unnorm_key="fake", **CHUNK)
+    refuse(folder, "unnorm_key", "'fak'", "bridge_orig, fake", unnorm_key="fak")
+    refuse(folder, "unnorm_key", "bridge_orig, fake")
+    refuse(folder, "4 entries", "7, 7 and 7", unnorm_key="bridge_orig")
+    refuse(folder, "num_action_chunks", "1", unnorm_key="fake", **CHUNK)
 
 
-# -- faults -------------------------------------------------------------------------------------
+# -- faults; those of files that OpenVLA-OFT has too are in its tests ---------------------------
 
 
-def refuse(folder: Path, match: str, *, env=None, **settings) -> None:
-    """The spec says so, before any worker starts, and so does whoever builds the policy."""
-    from rlcore_model_openvla.policy import make
+@pytest.fixture
+def refuse(refused):
+    """Check that a policy's spec is refused, so before any worker starts, and so is the policy."""
 
-    tiny = {"size": "tiny", "num_action_chunks": 1, "add_value_head": True, "critic_hidden": [16]}
-    config = OpenVLAConfig(**{**tiny, "model_path": str(folder), **settings})
-    for ask in (policy_spec, lambda config, env: make(config, env_spec=env)):
-        with pytest.raises(CheckpointError, match=match):
-            ask(config, env or fake_env(cameras=2))
+    def refuse(folder: Path, *words: object, error=CheckpointError, env=None, **settings) -> None:
+        config = OpenVLAConfig(**{**TINY, "model_path": str(folder), **settings})
+        env = env or fake_env(cameras=2)
+        with refused(error, *words):
+            policy_spec(config, env)
+        with refused(error, *words, text=False):
+            make(config, env_spec=env)
+
+    return refuse
 
 
-def test_no_folder(tmp_path):
-    refuse(tmp_path / "nowhere", "nowhere.* is not a folder")
-
-
-def test_more_actions_than_were_trained(saved):
+@pytest.mark.parametrize(
+    ("key", "value", "trained"), [("num_action_chunks", 3, 2), ("num_images_in_input", 2, 1)]
+)
+def test_settings_that_it_was_not_trained_with_are_refused(saved, refuse, key, value, trained):
     _, folder = saved
-    refuse(folder, "num_action_chunks must be at most 2.*got 3", num_action_chunks=3)
+    refuse(folder, key, trained, value, **{key: value})
 
 
-def test_other_images_than_were_trained(saved):
+def test_a_checkpoint_of_another_model_is_refused(saved, refuse):
     _, folder = saved
-    refuse(folder, "num_images_in_input must be 1, .* got 2", num_images_in_input=2)
+    change_record(folder, model_type="openvla_oft")
+    refuse(folder, "'openvla_oft'", "'openvla'")
 
 
-def test_a_checkpoint_of_another_model(saved):
+def test_another_robot_is_refused(saved, refuse):
     _, folder = saved
-    content = json.loads((folder / "config.json").read_text())
-    content["rlcore"]["model"]["model_type"] = "openvla_oft"
-    (folder / "config.json").write_text(json.dumps(content))
-    refuse(folder, "a checkpoint of model 'openvla_oft', not of 'openvla'")
+    refuse(folder, "6 entries", "4", env=fake_env(action=6))
 
 
-def test_another_robot(saved):
+def test_more_images_than_the_env_has_are_refused(saved, refuse):
     _, folder = saved
-    refuse(folder, "must have 6 entries, got 4", env=fake_env(action=6))
+    wide = {"error": ConfigError, "env": fake_env(), "num_images_in_input": 2}
+    refuse(folder, "num_images_in_input", "1..1", **wide)
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "rl_heads.safetensors"])
-@pytest.mark.parametrize("kept", [0.5, 0.0])
-def test_truncated_weights(saved, name, kept):
-    _, folder = saved
-    content = (folder / name).read_bytes()
-    (folder / name).write_bytes(content[: int(len(content) * kept)])
-    refuse(folder, f"{name} is damaged")
-
-
-def test_a_truncated_shard(saved, monkeypatch):
-    policy, folder = saved
-    monkeypatch.setattr(checkpoint, "SHARD_BYTES", 400_000)
-    shards = folder.with_name("shards")
-    policy.save_pretrained(shards)
-    path = sorted(shards.glob("model-0000*"))[1]
-    path.write_bytes(path.read_bytes()[:-100])
-    refuse(shards, f"{path.name} is damaged or incomplete")
-
-
-def test_an_embedding_of_another_vocabulary(saved):
-    _, folder = saved
-    weights = load_file(folder / "model.safetensors")
-    for name in ("model.embed_tokens", "lm_head"):
-        weights[f"language_model.{name}.weight"] = torch.zeros(700, 80)
-    save_file(weights, folder / "model.safetensors")
-    refuse(folder, r"lm_head.weight is \[700, 80\], .*\[656, 80\]")
-
-
-def test_more_images_than_the_env_has(saved):
-    _, folder = saved
-    config = OpenVLAConfig(size="tiny", model_path=str(folder), num_images_in_input=2)
-    with pytest.raises(ConfigError, match=r"num_images_in_input must be in 1\.\.1, the cameras"):
-        policy_spec(config, fake_env())
-
-
-def test_another_vocabulary(saved):
-    """A tokenizer whose ids reach beyond the network's embedding."""
+def test_a_tokenizer_beyond_the_embedding_is_refused(saved, refuse):
     _, folder = saved
     content = json.loads((folder / "tokenizer.json").read_text())
     content["model"]["vocab"] |= {f"<new{i}>": 10_000 + i for i in range(3)}
     (folder / "tokenizer.json").write_text(json.dumps(content))
-    refuse(folder, r"tokenizer.json: .*ids up to 10002")
+    refuse(folder, "tokenizer.json", "10002")
 
 
-@pytest.mark.parametrize(
-    ("name", "match"),
-    [
-        ("model.safetensors", "has neither model.safetensors nor"),
-        ("tokenizer.json", "has no tokenizer.json"),
-    ],
-)
-def test_missing_files(saved, name, match):
+def test_a_prompt_that_no_memory_holds_is_refused(saved, refuse):
     _, folder = saved
-    (folder / name).unlink()
-    refuse(folder, match)
+    change_record(folder, max_prompt_length=10**12)
+    refuse(folder, "config.json", "max_prompt_length", max_prompt_length=None)
 
 
-def test_a_prompt_that_no_memory_holds(saved):
-    _, folder = saved
-    content = json.loads((folder / "config.json").read_text())
-    content["rlcore"]["model"]["max_prompt_length"] = 10**12
-    (folder / "config.json").write_text(json.dumps(content))
-    refuse(
-        folder,
-        "config.json is damaged .*max_prompt_length is 1000000000000",
-        max_prompt_length=None,
-    )
-
-
-def test_settings_that_are_no_mapping(saved):
+def test_settings_that_are_no_mapping_are_refused(saved, refuse):
     """Then nothing is known of how it was trained."""
     _, folder = saved
-    shutil.copy(folder / "config.json", folder / "kept")
+    whole = (folder / "config.json").read_text()
     (folder / "config.json").write_text("[]")
-    refuse(folder, "config.json is damaged .*it holds no mapping of names to values")
-    content = json.loads((folder / "kept").read_text())
+    refuse(folder, "config.json")
+    content = json.loads(whole)
     content["rlcore"]["model"] = ["num_action_chunks"]
     (folder / "config.json").write_text(json.dumps(content))
-    refuse(folder, "must be at most 1", **CHUNK)
+    refuse(folder, "num_action_chunks", "1", **CHUNK)

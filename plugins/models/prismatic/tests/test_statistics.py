@@ -48,37 +48,33 @@ def test_files_round_trip_and_the_later_one_wins(tmp_path):
     assert statistics.read(tmp_path) == {**FOUND, "base": {"action": {}}}
 
 
-@pytest.mark.parametrize(
-    ("key", "chosen"), [("a", "a"), ("libero", "libero_no_noops"), (None, None)]
-)
-def test_choosing(tmp_path, key, chosen):
+def test_statistics_are_chosen_by_key(tmp_path, refused):
     known = {"a": {}, "libero_no_noops": {}}
-    if chosen is None:
-        with pytest.raises(CheckpointError, match=r"unnorm_key is null; .* for a, libero_no_noops"):
-            statistics.choose(known, key, tmp_path)
-        assert statistics.choose({"only": {}}, None, tmp_path) == "only"
-        statistics.write(tmp_path, {"a": {}})  # of the data set that it was fine-tuned on
-        assert statistics.choose(known, None, tmp_path) == "a"
-    else:
-        assert statistics.choose(known, key, tmp_path) == chosen
+    assert statistics.choose(known, "a", tmp_path) == "a"
+    assert statistics.choose(known, "libero", tmp_path) == "libero_no_noops"
+    with refused(CheckpointError, "unnorm_key", "a, libero_no_noops"):
+        statistics.choose(known, None, tmp_path)
+    assert statistics.choose({"only": {}}, None, tmp_path) == "only"
+    statistics.write(tmp_path, {"a": {}})  # of the data set that it was fine-tuned on
+    assert statistics.choose(known, None, tmp_path) == "a"
 
 
 @pytest.mark.parametrize(
-    ("change", "match"),
+    ("key", "value", "word"),
     [
-        ({"q01": None}, "has no list 'q01'"),
-        ({"q99": [1, "x"]}, "has no list 'q99'"),
-        ({"q99": [1, float("nan")]}, "must be finite"),
-        ({"q01": [0, 0, 0]}, "must have 2 entries, got 3, 2 and 2"),
-        ({"mask": [True]}, "must have 2 entries, got 2, 2 and 1"),
-        ({"q99": [-3, 0]}, "lower bounds above upper ones"),
+        ("q01", None, "'q01'"),
+        ("q99", [1, "x"], "'q99'"),
+        ("q99", [1, float("nan")], "finite"),
+        ("q01", [0, 0, 0], "3, 2 and 2"),
+        ("mask", [True], "2, 2 and 1"),
+        ("q99", [-3, 0], "action"),
     ],
 )
-def test_faults(change, match):
-    with pytest.raises(CheckpointError, match=match):
-        bounds(found={"robot": {"action": {**PART, **change}}})
+def test_faulty_statistics_are_refused(refused, key, value, word):
+    with refused(CheckpointError, word):
+        bounds(found={"robot": {"action": {**PART, key: value}}})
 
 
-def test_absent_parts():
-    with pytest.raises(CheckpointError, match="'robot' has no statistics of 'action'"):
+def test_absent_statistics_are_refused(refused):
+    with refused(CheckpointError, "'robot'", "'action'"):
         bounds(found={"robot": {}})

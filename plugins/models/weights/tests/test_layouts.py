@@ -49,10 +49,16 @@ def test_one_file_and_shards(tmp_path):
     assert same(found(shards(tmp_path / "more")))
 
 
-@pytest.mark.parametrize("place", ["", "model_state_dict", "actor/model_state_dict"])
-@pytest.mark.parametrize("wrapper", ["", "module.", "_orig_mod.", "_fsdp_wrapped_module.module."])
-@pytest.mark.parametrize("inner", ["", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module."])
-def test_a_runs_full_weights(tmp_path, place, wrapper, inner):
+@pytest.mark.parametrize(
+    ("place", "wrapper", "inner"),
+    [
+        ("", "", ""),
+        ("model_state_dict", "module.", ""),
+        ("actor/model_state_dict", "_orig_mod.", "_checkpoint_wrapped_module."),
+        ("", "_fsdp_wrapped_module.module.", "_fsdp_wrapped_module."),
+    ],
+)
+def test_full_weights_of_a_run(tmp_path, place, wrapper, inner):
     """As RLinf's trainer writes them below `global_step_N/`, and wrappers name them."""
     (tmp_path / place).mkdir(parents=True, exist_ok=True)
     named = {name.replace(".", f".{inner}"): tensor for name, tensor in WEIGHTS.items()}
@@ -61,83 +67,90 @@ def test_a_runs_full_weights(tmp_path, place, wrapper, inner):
     assert same(found(tmp_path))
 
 
-def test_the_same_weight_twice(tmp_path):
+def test_the_same_weight_twice_is_refused(tmp_path, refused):
     torch.save({"a": torch.ones(1), "module.a": torch.ones(1)}, tmp_path / "full_weights.pt")
-    with pytest.raises(CheckpointError, match=r"a and module\.a are the same weight"):
+    with refused(CheckpointError, "module.a"):
         stored_weights(tmp_path, hint="")
 
 
-def test_a_missing_shard_and_one_of_another_checkpoint(tmp_path):
+def test_a_missing_shard_and_one_of_another_checkpoint_are_refused(tmp_path, refused):
     first, second = sorted(shards(tmp_path).glob("*.safetensors"))
     kept = second.read_bytes()
     second.unlink()
-    with pytest.raises(CheckpointError, match=f"lacks 1 of the 2 shards .*: {second.name}"):
+    with refused(CheckpointError, second.name):
         stored_weights(tmp_path, hint="")
     second.write_bytes(first.read_bytes())
-    with pytest.raises(CheckpointError, match="does not match the index for"):
+    with refused(CheckpointError, second.name):
         stored_weights(tmp_path, hint="")
     second.write_bytes(kept)
     assert same(found(tmp_path))
 
 
-@pytest.mark.parametrize("content", ["[]", '{"weight_map": 3}', '{"weight_map": {"a": 3}}', "{",
-                                     '{"weight_map": {"a": "../x.safetensors"}}'])  # fmt: skip
-def test_an_index_that_is_none(tmp_path, content):
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[]",
+        "{",
+        '{"weight_map": 3}',
+        '{"weight_map": {"a": 3}}',
+        '{"weight_map": {"a": "../x.safetensors"}}',
+    ],
+)
+def test_an_index_of_other_content_is_refused(tmp_path, content, refused):
     (tmp_path / "model.safetensors.index.json").write_text(content)
-    with pytest.raises(CheckpointError, match=r"index\.json is damaged"):
+    with refused(CheckpointError, "index.json"):
         stored_weights(tmp_path, hint="")
 
 
-def test_nothing_at_all(tmp_path):
+def test_a_folder_without_weights_is_refused_with_the_callers_hint(tmp_path, refused):
     assert not has_weights(tmp_path)
-    with pytest.raises(CheckpointError, match=r"has neither model\.safetensors nor") as caught:
+    with refused(CheckpointError, "model.safetensors", "give another folder"):
         stored_weights(tmp_path, hint="give another folder")
-    assert caught.value.hint == "give another folder"
 
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize(
-    "files", [["pytorch_model.bin"], ["pytorch_model-00001-of-00002.bin",
-                                      "pytorch_model-00002-of-00002.bin"], ["step-1000.pt"]]
-)  # fmt: skip
+    "files",
+    [
+        ["pytorch_model.bin"],
+        ["pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"],
+        ["step-1000.pt"],
+    ],
+)
 @pytest.mark.parametrize("around", [None, "model"])
-def test_other_formats_name_the_command_that_converts_them(tmp_path, files, around):
+def test_other_formats_name_the_command_that_converts_them(tmp_path, files, around, refused):
     (tmp_path / "optimizer.pt").write_bytes(b"")  # lies beside them, and is not asked
     for number, file in enumerate(files):
         names = list(WEIGHTS)[number : None if number else 2 - len(files) + 1]
         state = {name: WEIGHTS[name] for name in names}
         torch.save(state if around is None else {around: state, "step": 3}, tmp_path / file)
-    with pytest.raises(CheckpointError) as caught:
+    with refused(CheckpointError, files[0]) as caught:
         stored_weights(tmp_path, hint="none")
-    assert files[0] in caught.value.hint
     command = caught.value.hint.partition(": ")[2].replace("python", sys.executable, 1)
     subprocess.run(command, shell=True, check=True)
     assert same(found(tmp_path))
 
 
 @pytest.mark.parametrize("place", ["", "actor"])
-def test_a_distributed_checkpoint_names_its_converter(tmp_path, place):
+def test_a_distributed_checkpoint_names_its_converter(tmp_path, place, refused):
     parallel = tmp_path / place / "dcp_checkpoint"
     parallel.mkdir(parents=True)
-    with pytest.raises(CheckpointError) as caught:
-        stored_weights(tmp_path, hint="none")
     target = tmp_path / place / "model_state_dict" / "full_weights.pt"
     command = f"convert_dcp_to_pt --dcp_path {parallel} --output_path {target}"
-    assert caught.value.hint.endswith(command)
+    with refused(CheckpointError, command):
+        stored_weights(tmp_path, hint="none")
     (parallel / "__0_0.distcp").touch()  # the checkpoint's own folder is given
-    with pytest.raises(CheckpointError) as caught:
+    with refused(CheckpointError, command, f"actor.model.model_path={parallel.parent}"):
         stored_weights(parallel, hint="none")
-    then = f"; then set actor.model.model_path={parallel.parent}"
-    assert caught.value.hint.endswith(command + then)
     target.parent.mkdir()
     torch.save(WEIGHTS, target)  # what the converter leaves there
     assert same(found(tmp_path)) and same(found(parallel.parent))
 
 
 @pytest.mark.parametrize("file", ["pytorch_model.bin", "step-1000.pt"])
-def test_a_conversion_that_could_run_code_is_not_advised(tmp_path, file):
+def test_a_conversion_that_could_run_code_is_not_advised(tmp_path, file, refused):
     torch.save({"a": torch.ones(1), "layer": torch.nn.Linear(1, 1)}, tmp_path / file)
-    with pytest.raises(CheckpointError, match=f"{file} is an unsafe pickle: .*Linear"):
+    with refused(CheckpointError, file):
         stored_weights(tmp_path, hint="none")
 
 
@@ -150,30 +163,27 @@ def test_a_conversion_that_could_run_code_is_not_advised(tmp_path, file):
         (["checkpoints/000009/pretrained_model", "checkpoints/000010/pretrained_model"], ""),
     ],
 )
-def test_the_folder_of_a_whole_run_names_its_last_checkpoint(tmp_path, steps, inside):
+def test_the_folder_of_a_whole_run_names_its_last_checkpoint(tmp_path, steps, inside, refused):
     """As RLinf, openpi and LeRobot name them."""
     for step in steps:
         (tmp_path / step / inside).mkdir(parents=True)
         torch.save(WEIGHTS, tmp_path / step / inside / "full_weights.pt")
-    with pytest.raises(CheckpointError) as caught:
+    with refused(CheckpointError, f"actor.model.model_path={tmp_path / steps[-1]}"):
         stored_weights(tmp_path, hint="none")
-    assert caught.value.hint.endswith(f"actor.model.model_path={tmp_path / steps[-1]}")
 
 
-def test_a_checkpoint_of_a_run_names_its_policy_whatever_its_replay_looks_like(tmp_path):
+def test_a_checkpoint_of_a_run_names_its_policy_whatever_its_replay_looks_like(tmp_path, refused):
     (tmp_path / "actor").mkdir()
     shards(tmp_path / "actor")
     (tmp_path / "replay-000000-00001-of-00001.safetensors").touch()
-    with pytest.raises(CheckpointError) as caught:
+    with refused(CheckpointError, f"actor.model.model_path={tmp_path / 'actor'}"):
         stored_weights(tmp_path, hint="none")
-    assert caught.value.hint.endswith(f"set actor.model.model_path={tmp_path / 'actor'}")
 
 
-def test_shards_without_their_index(tmp_path):
+def test_shards_without_their_index_are_refused(tmp_path, refused):
     (shards(tmp_path) / "model.safetensors.index.json").unlink()
-    with pytest.raises(CheckpointError) as caught:
+    with refused(CheckpointError, "model.safetensors.index.json"):
         stored_weights(tmp_path, hint="none")
-    assert caught.value.hint.endswith("model.safetensors.index.json: copy or download it too")
 
 
 def weights(path: Path) -> Path:
@@ -185,53 +195,51 @@ def weights(path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "stale",
-    ["model.safetensors", "model.fp16.safetensors", "model-00003-of-00003.safetensors",
-     "pytorch_model.bin", "pytorch_model.bin.index.json", "model.safetensors.index.fp16.json",
-     "full_weights.pt", "actor/model_state_dict/full_weights.pt"],
-)  # fmt: skip
-def test_two_sets_of_weights(tmp_path, stale):
+    [
+        "model.safetensors",
+        "model.fp16.safetensors",
+        "model-00003-of-00003.safetensors",
+        "pytorch_model.bin",
+        "pytorch_model.bin.index.json",
+        "model.safetensors.index.fp16.json",
+        "full_weights.pt",
+        "actor/model_state_dict/full_weights.pt",
+    ],
+)
+def test_two_sets_of_weights_are_refused(tmp_path, stale, refused):
     """As a second training or another converter leaves them in a folder: readers differ in which
     they take, transformers the single file, whatever the index says."""
     weights(shards(tmp_path) / stale)
-    with pytest.raises(CheckpointError, match="holds more than one set of weights") as caught:
+    with refused(CheckpointError, "model.safetensors.index.json", stale):
         stored_weights(tmp_path, hint="")
-    assert "model.safetensors.index.json" in caught.value.message
-    assert caught.value.message.endswith(f"and besides {stale}")
     (tmp_path / stale).unlink()
     assert same(found(tmp_path))
 
 
-def test_an_index_whose_shards_are_gone_beside_one_file(tmp_path):
-    for shard in shards(tmp_path).glob("*-of-*"):
-        shard.unlink()
+@pytest.mark.parametrize("lost", ["*-of-*", "model.safetensors.index.json"])
+def test_a_part_of_another_set_beside_one_file_is_refused(tmp_path, refused, lost):
+    for file in shards(tmp_path).glob(lost):
+        file.unlink()
+    left = [file.name for file in tmp_path.iterdir()]
     weights(tmp_path / "model.safetensors")
-    said = r"weights: model.safetensors.index.json; and besides model.safetensors\n"
-    with pytest.raises(CheckpointError, match=said):
+    with refused(CheckpointError, "model.safetensors", *left):
         stored_weights(tmp_path, hint="")
 
 
-def test_shards_of_another_set_beside_one_file(tmp_path):
-    (shards(tmp_path) / "model.safetensors.index.json").unlink()
-    weights(tmp_path / "model.safetensors")
-    both = "model-00001-of-00002.safetensors, model-00002-of-00002.safetensors"
-    with pytest.raises(CheckpointError, match=f"model.safetensors; and besides {both}"):
-        stored_weights(tmp_path, hint="")
-
-
-def test_two_sets_that_would_have_to_be_converted(tmp_path):
+def test_two_sets_that_would_have_to_be_converted_are_refused(tmp_path, refused):
     for name in ("pytorch_model.bin", "pytorch_model-00001-of-00001.bin"):
         weights(tmp_path / name)
-    with pytest.raises(CheckpointError, match=r"besides pytorch_model-00001-of-00001\.bin"):
+    with refused(CheckpointError, "pytorch_model-00001-of-00001.bin"):
         stored_weights(tmp_path, hint="")
 
 
 @pytest.mark.parametrize(
     "name", ["adapter_config.json", "adapter_model.safetensors", "adapter_model.bin"]
 )
-def test_adapters_beside_weights_that_have_none(tmp_path, name):
+def test_adapters_beside_weights_that_have_none_are_refused(tmp_path, name, refused):
     weights(tmp_path / "model.safetensors")
     (tmp_path / name).write_text("{}")
-    with pytest.raises(CheckpointError, match=f"adapters in {name}"):
+    with refused(CheckpointError, name):
         stored_weights(tmp_path, hint="")
     (tmp_path / "model.safetensors").unlink()
     (tmp_path / name).rename(tmp_path / "adapter_config.json")
@@ -242,14 +250,14 @@ def test_adapters_beside_weights_that_have_none(tmp_path, name):
     assert stored_weights(tmp_path, hint="").adapters.keys() == {"a.weight"}
 
 
-def test_more_tensors_than_any_network_has(tmp_path, monkeypatch):
+def test_more_tensors_than_any_network_has_are_refused(tmp_path, monkeypatch, refused):
     monkeypatch.setattr("rlcore.files.safetensors_header.MOST_TENSORS", 1)
     weights(tmp_path / "model.safetensors")
-    with pytest.raises(CheckpointError, match="2 tensors, a network has at most 1"):
+    with refused(CheckpointError, "2 tensors"):
         stored_weights(tmp_path, hint="")
     pickled = tmp_path / "full_weights.pt"
     torch.save({"a": torch.ones(1), "b": torch.ones(1)}, pickled)
-    with pytest.raises(CheckpointError, match="a network has at most 1"):
+    with refused(CheckpointError, pickled.name):
         stored_file(pickled)
 
 
@@ -290,12 +298,12 @@ def test_adapters_that_were_not_merged(tmp_path):
         {"up.lora_A.default.weight": torch.ones(2, 4)},
     ],
 )
-def test_half_an_adapter(tmp_path, change):
+def test_half_an_adapter_is_refused(tmp_path, change, refused):
     state = {
         "up.base_layer.weight": torch.ones(5, 3),
         "up.lora_A.default.weight": torch.ones(2, 3),
         "up.lora_B.default.weight": torch.ones(5, 2),
     } | change
     torch.save({n: t for n, t in state.items() if t is not None}, tmp_path / "full_weights.pt")
-    with pytest.raises(CheckpointError, match=r"the adapter of up\.weight does not fit it"):
+    with refused(CheckpointError, "up.weight"):
         stored_weights(tmp_path, hint="")

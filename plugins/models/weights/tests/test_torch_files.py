@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -26,14 +27,17 @@ def saved(path: Path, content: object, **how) -> Path:
     return path
 
 
-def refused(path: Path) -> CheckpointError:
-    """The error, which both readers raise."""
-    with pytest.raises(CheckpointError) as caught:
-        read_pickled_headers(path)
-    with pytest.raises(CheckpointError) as again:
-        WeightsFile(path)
-    assert str(again.value) == str(caught.value)
-    return caught.value
+@pytest.fixture
+def refuse(refused):
+    """Check that both readers refuse a file."""
+
+    def refuse(path: Path, *words: object) -> None:
+        with refused(CheckpointError, path.name, *words):
+            read_pickled_headers(path)
+        with refused(CheckpointError, path.name, *words, text=False):
+            WeightsFile(path)
+
+    return refuse
 
 
 @pytest.mark.parametrize(
@@ -86,18 +90,14 @@ class Evil:
 
 
 @pytest.mark.parametrize("how", ["torch.save", "an old torch.save", "pickle.dump"])
-def test_code_in_a_pickle_is_named_and_not_run(tmp_path, monkeypatch, how):
+def test_code_in_a_pickle_is_named_and_not_run(tmp_path, monkeypatch, refuse, how):
     monkeypatch.chdir(tmp_path)
     content = {"a": torch.zeros(2), "b": Evil()}
     if how == "pickle.dump":
         (tmp_path / "f.pt").write_bytes(pickle.dumps({"b": Evil()}))
     else:
         saved(tmp_path / "f.pt", content, _use_new_zipfile_serialization=how == "torch.save")
-    error = refused(tmp_path / "f.pt")
-    assert "f.pt is an unsafe pickle: besides tensors it holds posix.mkdir" in error.message
-    assert "safetensors" in error.hint
-    words = str(error)
-    assert "damaged" not in words and "weights_only=False" not in words
+    refuse(tmp_path / "f.pt", "posix.mkdir", "safetensors")
     assert not (tmp_path / "evil").exists()
 
 
@@ -108,29 +108,23 @@ def test_code_in_a_pickle_is_named_and_not_run(tmp_path, monkeypatch, how):
         ({"a": np.zeros(3)}, "multiarray._reconstruct"),
     ],
 )
-def test_other_objects_are_named(tmp_path, content, named):
-    error = refused(saved(tmp_path / "f.pt", content))
-    assert "is an unsafe pickle" in error.message and named in error.message
+def test_other_objects_are_named(tmp_path, refuse, content, named):
+    refuse(saved(tmp_path / "f.pt", content), named)
 
 
-def test_a_file_that_is_none(tmp_path):
-    with pytest.raises(CheckpointError, match=r"holds no gone\.pt"):
-        read_pickled_headers(tmp_path / "gone.pt")
+def test_files_of_other_content_are_refused(tmp_path, refuse):
+    refuse(tmp_path / "gone.pt")
     whole = saved(tmp_path / "whole.pt", TWO).read_bytes()
     for name, content in (("cut", whole[:300]), ("page", b"<html>"), ("nothing", b"")):
         (tmp_path / f"{name}.pt").write_bytes(content)
-        assert f"{name}.pt is damaged or incomplete" in refused(tmp_path / f"{name}.pt").message
+        refuse(tmp_path / f"{name}.pt")
     (tmp_path / "pointer.pt").write_text("version https://git-lfs.github.com/spec/v1\n")
-    error = refused(tmp_path / "pointer.pt")
-    assert "is a pointer of Git LFS" in error.message and "git lfs pull" in error.hint
+    refuse(tmp_path / "pointer.pt", "git lfs pull")
     for content in ([1, 2], {"lr": 3}, {}):
-        error = refused(saved(tmp_path / "other.pt", content))
-        assert "holds no mapping of names to tensors" in error.message
+        refuse(saved(tmp_path / "other.pt", content))
 
 
-def test_a_storage_that_is_not_all_there(tmp_path):
-    import zipfile
-
+def test_a_storage_that_is_not_all_there_is_refused(tmp_path, refuse):
     saved(tmp_path / "whole.pt", TWO)
     with (
         zipfile.ZipFile(tmp_path / "whole.pt") as whole,
@@ -139,7 +133,7 @@ def test_a_storage_that_is_not_all_there(tmp_path):
         for name in whole.namelist():
             content = whole.read(name)
             short.writestr(name, content[:-1] if name.endswith("data/0") else content)
-    assert "the bytes of a are not all there" in refused(tmp_path / "short.pt").message
+    refuse(tmp_path / "short.pt")
 
 
 def test_no_tensor_library_is_loaded(tmp_path):
@@ -152,7 +146,7 @@ def test_no_tensor_library_is_loaded(tmp_path):
     assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "2 False\n"
 
 
-def test_the_form_of_before_1_6(tmp_path):
+def test_the_form_of_before_torch_1_6(tmp_path, refuse):
     """Two tensors of one storage, and one of another; cut off, it is refused by its length."""
     shared = torch.arange(10.0)
     tensors = {"a": shared[2:5], "b": shared[5:], "c": torch.ones(3, dtype=torch.bfloat16)}
@@ -165,19 +159,19 @@ def test_the_form_of_before_1_6(tmp_path):
         assert all(torch.equal(file.read(name), tensors[name]) for name in tensors)
     whole = path.read_bytes()
     path.write_bytes(whole[:-1])
-    assert "are not all there" in refused(path).message
+    refuse(path)
     path.write_bytes(pickle.dumps({"a": 1}))
-    assert "it is not a file of torch.save" in refused(path).message
+    refuse(path, "torch.save")
 
 
-def test_counters_among_the_weights(tmp_path):
-    """As trainers add them; the state of an optimizer is none of weights."""
+def test_counters_among_the_weights_are_passed_over(tmp_path, refuse):
+    """As trainers add them. The state of an optimizer is refused."""
     path = saved(tmp_path / "f.pt", {**TWO, "global_step": 7, "_extra_state": None})
     assert read_pickled_headers(path).keys() == TWO.keys()
     with WeightsFile(path) as file:
         assert torch.equal(file.read("b"), TWO["b"])
     optimizer = {"state": {0: {"step": torch.tensor(1.0)}}, "scale": torch.tensor(2.0)}
-    assert "holds no mapping of names" in refused(saved(tmp_path / "o.pt", optimizer)).message
+    refuse(saved(tmp_path / "o.pt", optimizer))
 
 
 @pytest.mark.quick(1)
@@ -200,23 +194,23 @@ def test_the_command_that_converts_works(tmp_path, several, folder):
     assert torch.equal(found["a"], TWO["a"])
 
 
-def test_bytes_that_changed_after_they_were_written(tmp_path):
+def test_bytes_that_changed_after_they_were_written_are_refused(tmp_path, refused):
     """One of a tensor's: torch loads such a file and says nothing."""
     path = saved(tmp_path / "f.pt", TWO)
     content = path.read_bytes()
     place = content.index(TWO["a"].numpy().tobytes())
     path.write_bytes(content[:place] + b"\x01" + content[place + 1 :])
     assert torch.load(path, weights_only=True)["a"][0, 0] != 0
-    with pytest.raises(CheckpointError, match=r"the bytes of f/data/0 are not those of its check"):
+    with refused(CheckpointError, "f/data/0"):
         WeightsFile(path)
 
 
-def test_a_name_in_the_archive_that_changed(tmp_path):
+def test_a_name_in_the_archive_that_changed_is_refused(tmp_path, refused):
     """That of a storage where its bytes begin, which zipfile compares with its list of names."""
     path = saved(tmp_path / "f.pt", TWO)
     content = path.read_bytes()
     path.write_bytes(content.replace(b"f/data/0", b"f/da\xf4a/0", 1))
-    with pytest.raises(CheckpointError, match=r"f\.pt is damaged or incomplete"):
+    with refused(CheckpointError, "f.pt"):
         WeightsFile(path)
 
 
@@ -224,13 +218,12 @@ def test_a_name_in_the_archive_that_changed(tmp_path):
 @pytest.mark.parametrize("kind", ["pt", "safetensors"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("bad", [float("nan"), float("-inf")])
-def test_weights_that_are_no_numbers(tmp_path, kind, dtype, bad):
+def test_weights_that_are_not_finite_are_refused(tmp_path, kind, dtype, bad, refused):
     state = {"a": torch.ones(2, 3, dtype=dtype), "b": torch.zeros(0), "c": torch.arange(2)}
     state["a"][1, 1] = bad
     path = tmp_path / f"f.{kind}"
     torch.save(state, path) if kind == "pt" else save_file(state, path)
     with WeightsFile(path) as file:
         assert file.read("b").shape == (0,) and file.read("c").tolist() == [0, 1]
-        with pytest.raises(CheckpointError, match=rf"f\.{kind}: a holds NaN or infinite") as caught:
+        with refused(CheckpointError, f"{path.name}: a"):
             file.read("a")
-    assert "an earlier checkpoint" in caught.value.hint
