@@ -22,7 +22,7 @@ from rlcore.config import schema_tree
 from rlcore.config.bind import not_a_section
 from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT, Catalog
 from rlcore.config.choices import DEFAULTS, included_options
-from rlcore.config.scalars import as_text, plain_value, read_yaml
+from rlcore.config.scalars import option_names, plain_value, read_yaml
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError, MissingPackageError, PluginError
 from rlcore.files.reading import MAX_YAML_BYTES, check_yaml, error_reason, read_text
@@ -51,7 +51,7 @@ def read_mapping(file: Path) -> dict[str, Any]:
 def read_scalars(file: Path) -> dict[str, Any]:
     """Read a mapping from a YAML file, with scalars (:mod:`rlcore.config.scalars`).
 
-    Scalars in the defaults list are replaced by their text, as they name options.
+    Numbers and booleans in the defaults list are replaced by their text, as they name options.
 
     Raises:
         ConfigError: the file can't be read, is not YAML, is nested too deeply, or does not contain
@@ -69,8 +69,8 @@ def read_scalars(file: Path) -> dict[str, Any]:
     for key in content:
         if not isinstance(key, str):
             raise ConfigError(f"{file}: keys must be strings, got {key!r}")
-    if DEFAULTS in content:
-        content[DEFAULTS] = as_text(content[DEFAULTS])
+    if isinstance(content.get(DEFAULTS), list):
+        content[DEFAULTS] = option_names(content[DEFAULTS])
     return content
 
 

@@ -70,6 +70,15 @@ def as_text(value: Any) -> Any:
     return _replaced(value, lambda scalar: scalar.text)
 
 
+def option_names(entries: Any) -> Any:
+    """Replace every number and boolean of a defaults list by its text: `2024` may name a recipe."""
+    if isinstance(entries, list):
+        return [option_names(entry) for entry in entries]
+    if isinstance(entries, dict):
+        return {group: option_names(option) for group, option in entries.items()}
+    return str(entries) if isinstance(entries, (Scalar, int, float)) else entries
+
+
 def plain_value(value: Any) -> Any:
     """Replace scalars, also in lists and mappings, by their value."""
     return _replaced(value, lambda scalar: scalar.value)

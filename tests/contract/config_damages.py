@@ -461,7 +461,7 @@ def broken_yaml(draw: Draw) -> Damage:
             ("# @package _global_\ndefaults:\n  - nosuchrecipe\n", "nosuchrecipe"),
             ("# @package _global_\ndefaults:\n  - override /envv: toy\n", "envv"),
             ("# @package _global_\ndefaults:\n  - override /env: tooy\n", "tooy"),
-            ("# @package _global_\ndefaults:\n  - 7\n", RECIPE),
+            ("# @package _global_\ndefaults:\n  - [7]\n", RECIPE),
             ("# @package _global_\ndefaults:\n  - /env: toy\n", "env"),
             ("# @package _global_\ndefaults:\n  - damaged\n", RECIPE),
             ("# @package _global_\ndefaults:\n  - override /env: [toy]\n", RECIPE, "toy"),
