@@ -1,10 +1,11 @@
-"""Facts of toy runs on a machine of four GPUs, and what is said of them."""
+"""Facts of toy runs on a machine of four GPUs, and the problems that checks find in them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from rlcore.checks import places
 from rlcore.checks.facts import Facts, gather_facts
@@ -46,10 +47,28 @@ def facts(
 
 @pytest.fixture
 def problems() -> Callable[[Facts], list[str]]:
-    """`problems(facts)`: all sentences said of them."""
+    """`problems(facts)`: all problems that the checks find."""
 
     def find(facts: Facts) -> list[str]:
         numbers = [*range_violations(facts.config), *places.folder_faults(facts.config)]
-        return numbers + [sentence for each in CHECKS for sentence in each(facts)]
+        return numbers + [problem for check in CHECKS for problem in check(facts)]
 
     return find
+
+
+@pytest.fixture
+def reported(
+    problems: Callable[[Facts], list[str]], snapshot: SnapshotAssertion
+) -> Callable[..., None]:
+    """`reported(facts, *words)`: assert that one problem has all these words (key, value, choice).
+
+    Its text is kept in the snapshot.
+    """
+
+    def look(facts: Facts, *words: object) -> None:
+        found = problems(facts)
+        named = [text for text in found if all(str(word) in text for word in words)]
+        assert len(named) == 1, found
+        assert named[0] == snapshot
+
+    return look
