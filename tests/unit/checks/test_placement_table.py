@@ -72,7 +72,7 @@ def test_parameters_that_actors_divide():
         shard_over=0,
     )
     assert [role for role, _ in plan.roles()] == ["env", "rollout", "actor"]
-    assert "4 actor processes shard the parameters" in shown(plan, spec)
+    assert "4 actor processes" in shown(plan, spec)
 
 
 def test_what_is_gathered_at_once():
@@ -102,17 +102,15 @@ def test_reference_weights_and_what_acting_caches():
     assert cells(lines, "rollout+actor")[0][-1] == f"{6 + (PROGRAM + LEARNING) / GIB:.2f} GiB"
 
 
-def test_over_what_weights_go():
+def test_the_transport_of_weights_is_shown():
     plan = make_plan(
         ClusterConfig(component_placement={"env": "0", "rollout": "0-1", "actor": "2"}),
         Inventory.uniform(1, Node(cpus=4)),
     )
     routes = plan_weight_routes(plan.allocations("actor"), plan.allocations("rollout"))
-    # 2**20 trained numbers of 4 bytes
-    assert (
-        "an update sends about 4.00 MiB of weights to each rollout process, over the object store\n"
-        in shown(plan, policy(2**21, 2**20), routes=routes)
-    )
+    lines = shown(plan, policy(2**21, 2**20), routes=routes).splitlines()
+    (route,) = [line for line in lines if "object store" in line]
+    assert "4.00 MiB" in route  # 2**20 trained numbers of 4 bytes
 
 
 def lines_of(mapping, node, spec, precision="fp32", nodes=1):
@@ -136,7 +134,8 @@ def test_fused_on_cores():
     assert cells(lines, "env") == [["env", "0", "0", "0-1", "1", "-"]]
     held = f"{4 + (PROGRAM + LEARNING) / GIB:.2f} GiB"
     assert cells(lines, "rollout+actor") == [["rollout+actor", "0", "0", "0-1", "1", held]]
-    assert f"node 0: 2 cores, 0 GPUs; its processes hold {held} of 8.00 GiB" in lines
+    (node,) = [line for line in lines if line.startswith("node 0")]
+    assert f"{held} of 8.00 GiB" in node
 
 
 def test_separate_copies_and_a_gpu_that_is_too_small():
@@ -150,20 +149,20 @@ def test_separate_copies_and_a_gpu_that_is_too_small():
     # 1 of weights, 0.5 of gradients, 1 of moments, 0.5 to step, 0.5 for the context and for NCCL;
     # with a rollout process too: 5.5
     assert [row[-1] for row in cells(lines, "actor")] == ["4.00 GiB", "4.00 GiB"]
-    assert any("GPU holds 5.50 GiB of 3.00 GiB: TOO MUCH, 2.70 GiB may" in line for line in lines)
-    # main memory is said beside: four programs, two of which learn
+    assert any("5.50 GiB of 3.00 GiB: TOO MUCH, 2.70 GiB" in line for line in lines)
+    # main memory is shown beside it: four programs, two of which learn
     held = (4 * PROGRAM + 2 * LEARNING) / GIB
-    assert any(f"its processes hold {held:.2f} GiB" in line for line in lines)
+    assert any(f" {held:.2f} GiB" in line for line in lines if line.startswith("node 0"))
 
 
-def test_what_travels_after_an_update_is_said():
-    def said(mapping):
+def test_weights_that_an_update_sends_are_shown():
+    def sent(mapping):
         # 2**28 parameters in all, 2**20 of them trained: 2 MiB in bf16
         lines = lines_of(mapping, Node(cpus=4), policy(2**28, 2**20), "bf16")
-        return [line for line in lines if "sends about 2.00 MiB of weights" in line]
+        return [line for line in lines if "2.00 MiB of weights" in line]
 
-    assert len(said({"env": "0", "rollout": "1", "actor": "2"})) == 1
-    assert not said({"env": "0", "rollout": "1-2", "actor": "1-2"})
+    assert len(sent({"env": "0", "rollout": "1", "actor": "2"})) == 1
+    assert not sent({"env": "0", "rollout": "1-2", "actor": "1-2"})
 
 
 def test_one_line_per_node_and_no_wider_than_a_terminal():

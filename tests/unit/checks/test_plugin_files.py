@@ -51,7 +51,7 @@ def test_a_missing_target_is_found_without_an_import(maze, target, fault):
     assert fault in found and bool(fault) == bool(found)
 
 
-def test_a_configuration_folder_that_can_not_be_used_is_named(maze):
+def test_an_unusable_configuration_folder_is_named(maze):
     (maze / "conf").mkdir()
     assert list(configuration_faults("maze", "pkg://maze.conf")) == []
     (maze / "conf/env.yaml").write_text("a: [")

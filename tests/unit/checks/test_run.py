@@ -13,14 +13,13 @@ from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import CheckpointError, ConfigError, PluginError
 from rlcore.runs.env_facts import EnvFacts
 
-
-def test_a_good_configuration_passes(facts, problems):
-    assert problems(facts("actor.global_batch_size=256")) == []  # 128 x 2 actor ranks
+PLACEMENT = "cluster.component_placement"
 
 
 @pytest.mark.parametrize(
     "overrides",
     [
+        [],
         ["runner.max_epochs=-1", "runner.max_steps=100"],
         ["runner.max_epochs=-1", "runner.only_eval=true"],
         ["env.train.num_processes=0"],  # in the worker's own process
@@ -28,18 +27,17 @@ def test_a_good_configuration_passes(facts, problems):
         ["env.train.video_cfg.num_episodes=0"],  # no video is asked for
         ["collect.episodes_per_task=1"],  # nothing is supervised
         ["actor.optim.adam_beta1=0"],
-        ["rollout.pipeline_stage_num=2",
-         "cluster.component_placement={env: 0, rollout: 1-2, actor: 1-2}"],
-        ["cluster.component_placement={env: 0-1, rollout: 1-2, actor: 2-3}"],  # hybrid
-        ["cluster.backend=local",
-         "cluster.component_placement={env: 0, rollout: 0, actor: '2:0-1'}"],
+        ["rollout.pipeline_stage_num=2", f"{PLACEMENT}={{env: 0, rollout: 1-2, actor: 1-2}}"],
+        [f"{PLACEMENT}={{env: 0-1, rollout: 1-2, actor: 2-3}}"],  # hybrid
+        ["cluster.backend=local", f"{PLACEMENT}={{env: 0, rollout: 0, actor: '2:0-1'}}"],
     ],
-)  # fmt: skip
-def test_the_edges_of_what_is_allowed(facts, problems, overrides):
-    assert problems(facts("actor.global_batch_size=256", *overrides)) == []
+)
+def test_settings_at_the_edge_of_their_range_pass(facts, problems, overrides):
+    batch = "actor.global_batch_size=256"  # 128 x 2 actor ranks
+    assert problems(facts(batch, *overrides)) == []
 
 
-def test_demonstrations_are_checked_where_they_are_read(registry, toy_run, tmp_path):
+def test_demonstrations_are_checked_where_they_are_read(registry, refused, toy_run, tmp_path):
     (tmp_path / "info.json").write_text("{")
     (tmp_path / "episodes.parquet").touch()  # else the folder is that of a killed run
 
@@ -49,39 +47,37 @@ def test_demonstrations_are_checked_where_they_are_read(registry, toy_run, tmp_p
         return check(config, registry, plan, collects=collects)
 
     for overrides, collects in (["sft.enabled=true"], False), ([], True):
-        with pytest.raises(CheckpointError, match=r"info\.json"):
+        with refused(CheckpointError, "info.json", text=False):  # a parser words it
             checked(*overrides, collects=collects)
     checked()
     checked("sft.enabled=true", "runner.only_eval=true")
     checked("sft.enabled=true", f"runner.resume_dir={tmp_path}")  # resuming checks them
 
 
-def test_all_problems_are_reported_together(registry, toy_run):
+def test_all_problems_are_reported_together(registry, refused, toy_run):
     config, plan = toy_run("algorithm.group_size=3", "actor.global_batch_size=300")
-    with pytest.raises(ConfigError) as caught:
+    with refused(ConfigError, "algorithm.group_size", "actor.global_batch_size"):
         check(config, registry, plan)
-    assert len(caught.value.message.splitlines()) == 2
 
 
-def test_an_unknown_tracker_is_refused_before_anything_starts(registry, toy_run):
+def test_an_unknown_tracker_is_refused_before_anything_starts(registry, refused, toy_run):
     config, _ = toy_run("runner.logger.logger_backends=[tensorbord]")
-    with pytest.raises(PluginError, match=r"logger_backends.*'tensorbord'.*'tensorboard'"):
+    with refused(PluginError, "logger_backends", "'tensorbord'", "'tensorboard'"):
         check(config, registry)
 
 
 @pytest.mark.parametrize("side", ["train", "eval"])
-def test_videos_without_a_recorder_are_refused(registry, toy_run, side):
+def test_videos_without_a_recorder_are_refused(registry, refused, toy_run, side):
     """The fixture's registry lacks rlcore-tools, which writes the videos."""
     config, plan = toy_run(f"env.{side}.video_cfg.save_video=true")
-    with pytest.raises(PluginError, match=f"env.{side}.video_cfg.save_video") as refused:
-        check(config, registry, plan)
-    assert "rlcore[tools]" in refused.value.hint
+    with refused(PluginError, f"env.{side}.video_cfg.save_video", "tools", text=False):
+        check(config, registry, plan)  # how to install it depends on whether this is a clone
     registry.manager.register(TOOLS)
     check(config, registry, plan)
 
 
 def test_random_weights_are_announced(registry, toy_run):
-    with pytest.warns(ConfigWarning, match="starts from random weights"):
+    with pytest.warns(ConfigWarning, match="random weights"):
         config, plan = toy_run()
         announce(check(config, registry, plan))
 
@@ -93,24 +89,19 @@ SHARDED = "actor.fsdp_config.sharding_strategy=full_shard"
     ("overrides", "setting"),
     [
         (["rollout.sync=broadcast"], "rollout.sync=broadcast"),  # one process acts and learns
-        (
-            [SHARDED, "cluster.component_placement={env: 0-1, rollout: 2, actor: 2}"],
-            "sharding_strategy=full_shard",  # there is one actor process
-        ),
+        # there is one actor process
+        ([SHARDED, f"{PLACEMENT}={{env: 0-1, rollout: 2, actor: 2}}"], "full_shard"),
+        ([SHARDED, "cluster.backend=local"], "full_shard.*cluster.backend=local"),
     ],
 )
 def test_settings_without_effect_are_announced(registry, toy_run, overrides, setting):
-    config, plan = toy_run(*overrides)
+    backend = [word for word in overrides if word == "cluster.backend=local"]
+    config, plan = toy_run(*(word for word in overrides if word not in backend))
+    if backend:  # with the placement of the four GPUs, which a local run could not have
+        config = replace(config, cluster=replace(config.cluster, backend="local"))
     facts = gather_facts(config, registry, plan)
     with pytest.warns(ConfigWarning, match=setting):
         announce(facts)
-
-
-def test_sharding_in_one_process_is_announced(registry, toy_run):
-    config, plan = toy_run(SHARDED)
-    local = replace(config, cluster=replace(config.cluster, backend="local"))
-    with pytest.warns(ConfigWarning, match="full_shard.*cluster.backend=local"):
-        announce(gather_facts(local, registry, plan))
 
 
 def test_an_untrained_value_head_is_announced_and_its_width_does_not_matter(registry, toy_run):
@@ -163,7 +154,7 @@ def test_other_pixels_than_those_of_the_checkpoint_are_announced(registry, toy_r
         announce(replace(facts, envs=envs, trained_in=trained))
 
 
-def test_ranges_are_checked_before_the_components_see_the_values(registry, toy_run):
+def test_ranges_are_checked_before_the_components_see_the_values(registry, refused, toy_run):
     config, plan = toy_run("env.train.tasks=[nowhere]", "runner.seed=-1")
-    with pytest.raises(ConfigError, match=r"runner\.seed.*-1"):
+    with refused(ConfigError, "runner.seed", "-1"):
         check(config, registry, plan)
