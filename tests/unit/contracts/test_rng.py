@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from rlcore.contracts.rng import RowKeys, generator
 
@@ -38,3 +39,30 @@ def test_normal_noise_is_standard():
     # 20,000 draws: mean within 4 / sqrt(20000) = 0.028, variance within 4 sqrt(2 / 20000) = 0.04
     assert abs(noise.mean()) < 0.028
     assert abs(noise.var() - 1) < 0.04
+
+
+DRAWS = {
+    "normal": (
+        lambda keys: keys.normal("s", (2, 3)),
+        lambda g: g.standard_normal((2, 3), dtype=np.float32),
+    ),
+    "one normal": (
+        lambda keys: keys.normal("s", ()),
+        lambda g: g.standard_normal((), dtype=np.float32),
+    ),
+    "uniform": (lambda keys: keys.uniform("s", (5,)), lambda g: g.random((5,))),
+    "small integers": (lambda keys: keys.integers("s", 81), lambda g: g.integers(81)),
+    "large integers": (lambda keys: keys.integers("s", 2**40), lambda g: g.integers(2**40)),
+    "beta": (lambda keys: keys.beta("s", 1.5, 1.0), lambda g: g.beta(1.5, 1.0)),
+}
+
+
+@pytest.mark.parametrize("kind", DRAWS)
+def test_every_row_draws_from_a_new_generator_of_its_key(kind):
+    """A row must not see what the rows before it drew, nor a half that they left in a buffer."""
+    draw, draw_one = DRAWS[kind]
+    keys = ((), ("pad",), *((seed, "part", row, -1) for seed in (0, 7) for row in range(50)))
+    drawn = draw(RowKeys(keys))
+    expected = np.stack([np.asarray(draw_one(generator("s", *key))) for key in keys])
+    assert drawn.dtype == expected.dtype
+    np.testing.assert_array_equal(drawn, expected)
