@@ -1,4 +1,4 @@
-"""Commands of plugins: found, listed and answered for as core's own are."""
+"""Commands of plugins are found, listed and refused as core's own are."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ Wander = Callable[..., None]
 
 @pytest.fixture
 def wander(install, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wander]:
-    """`wander(body, module="acme_walks", said=PLUGIN)` installs a plugin with a command that does
+    """`wander(body, module="acme_walks", plugin=PLUGIN)` installs a plugin with a command that does
     `body`; the plugins are found anew."""
     monkeypatch.setenv("RLCORE_PLUGINS", "acme_walks,acme_hikes,testing,ray")
 
-    def make(body: str, module: str = "acme_walks", said: str = PLUGIN) -> None:
-        source = said.replace("MODULE", module).replace("BODY", body)
+    def make(body: str, module: str = "acme_walks", plugin: str = PLUGIN) -> None:
+        source = plugin.replace("MODULE", module).replace("BODY", body)
         install(module.replace("_", "-"), module, source)
         load_plugins.cache_clear()
 
@@ -41,13 +41,13 @@ def wander(install, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wander]:
     load_plugins.cache_clear()
 
 
-def test_it_is_called_with_its_arguments_and_its_code_is_the_commands(wander, capsys):
+def test_a_command_gets_its_arguments_and_returns_the_exit_code(wander, capsys):
     wander("print('walked', *arguments); return 3")
     assert main(["wander", "--far", "x=1"]) == 3
     assert capsys.readouterr().out == "walked --far x=1\n"
 
 
-def test_it_is_listed_beside_ours(wander, capsys):
+def test_a_command_is_listed_beside_ours(wander, capsys):
     wander("return 0")
     assert main(["--help"]) == 0
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line[:2] == "  "]
@@ -58,90 +58,91 @@ def test_it_is_listed_beside_ours(wander, capsys):
     assert commands["wander"] == "acme-walks" and commands["train"] == "rlcore"
 
 
-def test_a_slip_is_answered_over_all_commands(wander, capsys):
+def refusal(capsys: pytest.CaptureFixture[str], *words: str, code: int = 2) -> str:
+    """The text of the one error that a command ends with."""
+    assert main(words) == code
+    error = capsys.readouterr().err
+    assert error.count("error: ") == 1
+    return error
+
+
+def test_a_misspelt_command_is_met_with_the_nearest(wander, capsys):
     wander("return 0")
-    assert main(["wandr"]) == 2
-    assert "no command 'wandr'. Did you mean 'wander'?" in capsys.readouterr().err
+    error = refusal(capsys, "wandr")
+    assert "'wandr'" in error and "'wander'" in error
 
 
-def test_two_claims_are_an_error_that_names_both(wander, capsys):
+def test_two_claims_are_an_error_that_names_both(wander, capsys, snapshot):
     wander("return 0")
     wander("return 0", "acme_hikes")
-    assert main(["wander"]) == 2
-    said = capsys.readouterr().err
-    assert "command 'wander' is claimed by acme-hikes 1.0 and acme-walks 1.0" in said
-    assert "RLCORE_BLOCK_PLUGINS=acme-walks" in said
+    error = refusal(capsys, "wander")
+    assert "acme-hikes 1.0 and acme-walks 1.0" in error
+    assert "RLCORE_BLOCK_PLUGINS=acme-walks" in error
+    assert error == snapshot
     assert main(["plugins"]) == 1
     assert main(["plugins", "--json"]) == 1
     capsys.readouterr()
     assert main(["--help"]) == 0
     assert "wander" not in capsys.readouterr().out
     assert main(["doctor"]) == 1
-    said = capsys.readouterr().out
-    assert "BAD      command wander (acme-hikes 1.0): command 'wander' is claimed by" in said
+    printed = capsys.readouterr().out
+    assert "BAD      command wander (acme-hikes 1.0): " in printed
 
 
 def test_a_command_of_ours_cannot_be_taken_over_unseen(wander, capsys):
-    wander("return 0", said=PLUGIN.replace('"wander"', '"eval"'))
-    assert main(["eval"]) == 2
-    said = capsys.readouterr().err
-    assert "command 'eval' is claimed by rlcore " in said and " and acme-walks 1.0\n" in said
-    assert "RLCORE_BLOCK_PLUGINS=acme-walks" in said
+    wander("return 0", plugin=PLUGIN.replace('"wander"', '"eval"'))
+    error = refusal(capsys, "eval")
+    assert "command 'eval'" in error and "rlcore " in error and "acme-walks 1.0" in error
+    assert "RLCORE_BLOCK_PLUGINS=acme-walks" in error
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("written", "instead", "named"),
     [
-        (("(0, 1)", "(0, 2)"), "plugin 'acme_walks' ACME is BAD: asks for plugin API 0.2"),
-        (('"MODULE:main"', '"MODULE"'), "command 'wander' ACME is BAD: target must read"),
-        (('"command"', '"comand"'), "component 'wander' ACME is BAD: kind must be one of"),
+        ("(0, 1)", "(0, 2)", ["plugin 'acme_walks'", "0.2"]),
+        ('"MODULE:main"', '"MODULE"', ["command 'wander'", "target"]),
+        ('"command"', '"comand"', ["component 'wander'", "kind"]),
+        ("MODULE:main", "acme_nowhere:main", ["acme_nowhere:main"]),
     ],
 )
-def test_where_its_plugin_is_bad_it_says_so(wander, capsys, change: tuple[str, str], said: str):
-    wander("return 0", said=PLUGIN.replace(*change))
-    assert main(["wander"]) == 2
-    assert said.replace("ACME", "(acme-walks 1.0)") in capsys.readouterr().err
-
-
-def test_a_module_that_is_not_there(wander, capsys):
-    wander("return 0", said=PLUGIN.replace("MODULE:main", "acme_nowhere:main"))
-    assert main(["wander"]) == 2
-    assert "acme_nowhere:main can't be loaded: No module named" in capsys.readouterr().err
+def test_a_command_of_a_bad_plugin_names_the_plugin_and_the_reason(
+    wander, capsys, written: str, instead: str, named: list[str]
+):
+    wander("return 0", plugin=PLUGIN.replace(written, instead))
+    error = refusal(capsys, "wander")
+    assert not [word for word in named if word not in error]
 
 
 @pytest.mark.parametrize(
-    ("body", "code", "said"),
+    ("body", "code"),
     [
-        (
-            "import rlcore.contracts.errors as e; raise e.ConfigError('no path', hint='walk')",
-            2,
-            "error: no path\n  hint: walk\n",
-        ),
-        ("raise PermissionError(13, 'Permission denied', '/hut')", 2,
-         "error: can't read or write /hut: Permission denied\n"
-         "  hint: once that is fixed, give the command again\n"),
-        ("raise KeyboardInterrupt", 130, "rlcore: interrupted\n"),
-        ("return None", 1,
-         "error: command 'wander' of acme-walks 1.0 must return its exit code, a whole number, "
-         "got None\n"),
+        ("import rlcore.contracts.errors as e; raise e.ConfigError('no path', hint='walk')", 2),
+        ("raise PermissionError(13, 'Permission denied', '/hut')", 2),
+        ("return None", 1),
     ],
-)  # fmt: skip
-def test_its_errors_are_shown_as_ours(wander, capsys, body: str, code: int, said: str):
+    ids=["user error", "permission", "no exit code"],
+)
+def test_an_error_of_a_command_is_shown_as_ours(wander, capsys, snapshot, body: str, code: int):
     wander(body)
-    assert main(["wander"]) == code
-    shown = capsys.readouterr().err
-    assert shown.startswith(said) and "Traceback" not in shown
+    error = refusal(capsys, "wander", code=code)
+    assert error == snapshot and "Traceback" not in error
 
 
-@pytest.mark.parametrize("error", ["ZeroDivisionError('lost')", "TimeoutError('lost')"])
-def test_any_other_error_names_its_plugin(wander, capsys, error: str):
-    wander(f"raise {error}")
-    assert main(["wander"]) == 1
-    said = capsys.readouterr().err
-    start = f"error: command 'wander' of acme-walks 1.0 failed: {error.split('(')[0]}: lost ("
-    assert said.startswith(start) and ")\nTraceback" in said
-    assert f"{error.split('(')[0]}: lost\n  hint: " in said
-    assert said.count("error: ") == 1 and "rlcore/cli" not in said
+def test_an_interrupted_command_ends_as_ours(wander, capsys):
+    wander("raise KeyboardInterrupt")
+    assert main(["wander"]) == 130
+    assert capsys.readouterr().err == "rlcore: interrupted\n"
+
+
+@pytest.mark.parametrize("error", ["ZeroDivisionError", "TimeoutError"])
+def test_any_other_error_of_a_command_names_its_plugin_with_a_traceback(wander, capsys, error: str):
+    wander(f"raise {error}('lost')")
+    text = refusal(capsys, "wander", code=1)
+    first, second, *_ = text.splitlines()
+    assert first.startswith("error: command 'wander' of acme-walks 1.0")
+    assert f"{error}: lost" in first
+    assert second.startswith("Traceback") and f"{error}: lost\n  hint: " in text
+    assert "rlcore/cli" not in text
 
 
 def test_a_command_may_take_a_configuration_as_ours_do(wander, capsys, elsewhere: Path):
@@ -156,5 +157,4 @@ def test_a_command_may_take_a_configuration_as_ours_do(wander, capsys, elsewhere
     assert "env=toy" in capsys.readouterr().out
     assert main(["wander", "--help"]) == 0
     assert capsys.readouterr().out.startswith("rlcore wander: walk about: wander WORD ...\n")
-    assert main(["wander", "env=toy", "runner.sead=1"]) == 2
-    assert "Did you mean 'runner.seed'?" in capsys.readouterr().err
+    assert "'runner.seed'" in refusal(capsys, "wander", "env=toy", "runner.sead=1")

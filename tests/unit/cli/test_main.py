@@ -1,11 +1,11 @@
-"""The command in this process: what is printed where, and the exit codes."""
+"""The command in this process: its output, its errors and its exit codes."""
 
 from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from types import ModuleType
 
 import pytest
 
@@ -13,8 +13,7 @@ import rlcore
 from rlcore.cli.main import main
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import RunWarning, WorkerError
-from rlcore.contracts.specs import ComponentSpec
-from rlcore.plugins.registry import Component, load_plugins
+from rlcore.plugins.registry import load_plugins
 from rlcore.training.assembly import Assembly
 
 COLLECT = ["collect", "env=toy", "cluster.component_placement={env: 0, rollout: 0, actor: 0}"]
@@ -22,7 +21,7 @@ COLLECT = ["collect", "env=toy", "cluster.component_placement={env: 0, rollout: 
 
 @dataclass
 class Loop:
-    """Stands for rlcore.training: remembers what it was called with."""
+    """A stand-in for rlcore.training that records its calls."""
 
     configs: list[RunConfig] = field(default_factory=list)
     error: BaseException | None = None
@@ -47,28 +46,26 @@ def test_version_and_help(capsys):
     assert "usage: rlcore COMMAND" in capsys.readouterr().out
 
 
+def refusal(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """The text of a refused command, which prints nothing else."""
+    assert main(words) == 2
+    printed = capsys.readouterr()
+    assert printed.out == "" and "Traceback" not in printed.err
+    return printed.err
+
+
 def test_an_unknown_command(capsys):
-    assert main(["trian"]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith(
-        "error: there is no command 'trian'. Did you mean 'train'? There are "
-    )
-    assert said.err.endswith("\n  hint: rlcore help\n")
+    error = refusal(capsys, "trian")
+    assert "'trian'" in error and "'train'" in error
+    assert error.endswith("\n  hint: rlcore help\n")
 
 
 def test_plugins_as_json(capsys):
     assert main(["plugins", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    toy = {
-        "kind": "env",
-        "name": "toy",
-        "distribution": "rlcore-testing",
-        "version": rlcore.__version__,
-        "status": "ok",
-        "reason": "",
-    }
-    assert toy in rows
+    rows = {(row["kind"], row["name"]): row for row in json.loads(capsys.readouterr().out)}
+    toy = rows["env", "toy"]
+    assert (toy["distribution"], toy["version"]) == ("rlcore-testing", rlcore.__version__)
+    assert (toy["status"], toy["reason"]) == ("ok", "")
 
 
 def test_the_configuration_reaches_the_loop(loop, capsys):
@@ -77,20 +74,13 @@ def test_the_configuration_reaches_the_loop(loop, capsys):
     assert (config.runner.seed, config.env.train.env_type) == (7, "toy")
 
 
-def test_an_error_is_a_sentence_and_nothing_starts(loop, capsys):
-    assert main([*COLLECT, "runner.sead=7"]) == 2
+@pytest.mark.parametrize(
+    ("word", "named"), [("runner.sead=7", "'runner.seed'"), ("runner.seed=-3", "-3")]
+)
+def test_a_wrong_value_is_refused_before_the_loop(loop, capsys, snapshot, word, named):
+    error = refusal(capsys, *COLLECT, word)
+    assert named in error and error == snapshot
     assert loop.configs == []
-    said = capsys.readouterr().err
-    assert said.startswith(
-        "error: unknown key 'runner.sead'. Did you mean 'runner.seed'?\n  hint: "
-    )
-    assert "Traceback" not in said
-
-
-def test_checks_come_before_the_loop(loop, capsys):
-    assert main([*COLLECT, "runner.seed=-3"]) == 2
-    assert loop.configs == []
-    assert "runner.seed must be at least 0, got -3" in capsys.readouterr().err
 
 
 def test_errors_of_the_run_keep_their_exit_code(loop, capsys):
@@ -104,9 +94,8 @@ def test_errors_of_the_run_keep_their_exit_code(loop, capsys):
 def test_a_plugin_that_leaves_is_named(loop, capsys):
     loop.error = SystemExit(0)
     assert main(["train", "env=toy", "model=toy", "algorithm=ppo"]) == 2
-    said = capsys.readouterr().err
-    assert "error: the run was ended by sys.exit(0) in run, line " in said
-    assert "test_main.py" in said
+    error = capsys.readouterr().err
+    assert "sys.exit(0)" in error and "test_main.py" in error
 
 
 def test_a_bug_keeps_its_traceback(loop):
@@ -117,10 +106,10 @@ def test_a_bug_keeps_its_traceback(loop):
 
 def test_a_dry_run_shows_the_plan_and_starts_nothing(loop, capsys):
     assert main([*COLLECT, "--dry-run"]) == 0
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     assert loop.configs == []
-    assert "env_type: toy" not in said and said.endswith("--cfg job in place of --dry-run\n")
-    assert "rollout+actor" in said
+    assert "env_type: toy" not in printed and "--cfg job" in printed.splitlines()[-1]
+    assert "rollout+actor" in printed
 
 
 def test_cfg_prints_yaml_only(loop, capsys):
@@ -131,18 +120,15 @@ def test_cfg_prints_yaml_only(loop, capsys):
 
 def test_help_of_a_key(capsys):
     assert main(["train", "--help", "runner.seed"]) == 0
-    assert capsys.readouterr().out == (
-        "  runner.seed: int = 0 [at least 0]\n      root of all randomness\n"
-    )
+    assert capsys.readouterr().out.startswith("  runner.seed: int = 0 [at least 0]\n      ")
     assert main(["train", "--help", "plugins.tools"]) == 0
     assert "  plugins.tools.report: bool = true" in capsys.readouterr().out
-    assert main(["train", "--help", "runner.sed"]) == 2
 
 
 def test_help_of_tasks_lists_those_of_the_env(capsys):
     assert main(["train", "env=toy", "env.train.tasks=[x]", "--help", "env.train.tasks"]) == 0
     listed = "toy: reach-left, reach-right, reach-up, reach-down"
-    assert capsys.readouterr().out.endswith(f"null: all\n      {listed}\n")
+    assert capsys.readouterr().out.endswith(f"\n      {listed}\n")
     assert main(["train", "--help", "env.train.tasks"]) == 0
     assert "reach" not in capsys.readouterr().out
 
@@ -171,19 +157,23 @@ def test_help_of_a_key_with_the_values_of_a_recipe(capsys, tmp_path, words: str)
 def test_help_of_a_recipe_and_of_a_command(capsys):
     for words in (["train", "quickstart", "--help"], ["help", "train", "quickstart"]):
         assert main(words) == 0
-        said = capsys.readouterr().out
-        assert said.startswith("rlcore train: fine-tune") and "runner.max_epochs: int = 12" in said
+        printed = capsys.readouterr().out
+        assert printed.startswith("rlcore train: ") and "runner.max_epochs: int = 12" in printed
     assert main(["help", "help"]) == main(["help", "--json"]) == 0
-    assert main(["help", "trian"]) == 2
-    assert "there is no command 'trian'" in capsys.readouterr().err
+    capsys.readouterr()
+    assert "'trian'" in refusal(capsys, "help", "trian")
 
 
-def test_help_of_what_is_neither_key_nor_recipe(capsys):
-    assert main(["train", "--help", "quickstrat"]) == 2
-    said = capsys.readouterr().err
-    assert "unknown key 'quickstrat'. Did you mean 'quickstart'?" in said
-    assert main(["eval", "no_folder", "--help", "runner.seed"]) == 2
-    assert "there is no experiment 'no_folder'" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("train --help quickstrat", "'quickstart'"),
+        ("train --help runner.sed", "'runner.seed'"),
+        ("eval no_folder --help runner.seed", "'no_folder'"),
+    ],
+)
+def test_help_of_an_unknown_key_or_recipe_is_refused(capsys, words: str, named: str):
+    assert named in refusal(capsys, *words.split())
 
 
 def test_help_shows_the_values_of_a_choice(capsys):
@@ -193,44 +183,52 @@ def test_help_shows_the_values_of_a_choice(capsys):
 
 def test_old_spellings_warn_in_one_line(loop, capsys):
     assert main([*COLLECT, "fsdp.sharding_strategy=no_shard"]) == 0
-    assert "warning: fsdp is read as actor.fsdp_config\n" in capsys.readouterr().err
+    lines = [line for line in capsys.readouterr().err.splitlines() if "warning: fsdp" in line]
+    assert len(lines) == 1 and lines[0].endswith("actor.fsdp_config")
 
 
-# -- assets ---------------------------------------------------------------------------------
+# -- what the machine lacks -----------------------------------------------------------------
 
+SICK = """
+    from rlcore import hookimpl
+    from rlcore.contracts.specs import ComponentSpec
+    RLCORE_API = (0, 1)
 
-@pytest.fixture
-def sick_plugin(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A plugin, registered, whose doctor misses something."""
-    from rlcore.contracts.hookspecs import hookimpl
+    @hookimpl
+    def rlcore_components():
+        return COMPONENTS
 
     @hookimpl
     def rlcore_doctor(config):
         return [{"name": "GL", "status": "missing", "detail": "no EGL", "fix": "apt-get egl"}]
-
-    module = ModuleType("sick")
-    vars(module).update(rlcore_doctor=rlcore_doctor)
-    manager = load_plugins().manager
-    manager.register(module, name="sick")
-    yield module
-    manager.unregister(module)
+"""
 
 
-def test_the_doctor_reports_and_fails(sick_plugin, capsys):
+@pytest.fixture
+def sick_plugin(install, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """`sick_plugin(components)` installs a plugin whose doctor misses something."""
+    monkeypatch.setenv("RLCORE_PLUGINS", "acme_sick,testing,ppo,ray,policy_gradient")
+
+    def make(components: str) -> None:
+        install("acme-sick", "acme_sick", SICK.replace("COMPONENTS", components))
+        load_plugins.cache_clear()
+
+    yield make
+    load_plugins.cache_clear()
+
+
+def test_a_finding_of_a_plugin_without_components_ends_every_run(sick_plugin, loop, capsys):
+    sick_plugin("[]")
     assert main(["doctor"]) == 1
-    said = capsys.readouterr().out
-    assert "missing  GL: no EGL" in said
-    assert "fix: apt-get egl" in said
-
-
-def test_a_run_asks_the_plugins_it_uses_and_those_without_components(
-    sick_plugin, loop, monkeypatch, capsys
-):
-    assert main(COLLECT) == 2
-    assert capsys.readouterr().err == "error: this machine lacks GL: no EGL\n  hint: apt-get egl\n"
+    printed = capsys.readouterr().out
+    assert "missing  GL: no EGL\n" in printed and "fix: apt-get egl\n" in printed
+    error = refusal(capsys, *COLLECT)
+    assert "GL: no EGL" in error and error.endswith("\n  hint: apt-get egl\n")
     assert loop.configs == []
-    other = Component(ComponentSpec("env", "sickly", "x:y"), "sick", "acme-sick", "1.0")
-    monkeypatch.setitem(load_plugins()._components, ("env", "sickly"), [other])
+
+
+def test_a_plugin_whose_components_a_run_does_not_use_is_not_asked(sick_plugin, loop):
+    sick_plugin('[ComponentSpec("env", "sickly", "x:y")]')
     assert main(COLLECT) == 0
     assert len(loop.configs) == 1
 
@@ -245,44 +243,36 @@ RESUME = "rlcore resume RUN continues from the last checkpoint"
     ids=["collect", "train"],
 )
 @pytest.mark.parametrize(
-    ("error", "said", "first"),
+    ("error", "named"),
     [
-        (
-            PermissionError(13, "Permission denied", "/runs/it"),
-            "can't read or write /runs/it: Permission denied",
-            "once that is fixed, ",
-        ),
-        (
-            OSError(28, "No space left on device"),
-            "can't write: No space left on device",
-            "free some space; ",
-        ),
+        (PermissionError(13, "Permission denied", "/runs/it"), "/runs/it: Permission denied"),
+        (OSError(28, "No space left on device"), "No space left on device"),
     ],
     ids=["refused", "full"],
 )
-def test_what_the_file_system_refuses_is_one_error(
-    loop: Loop, capsys, words: list[str], then: str, error: OSError, said: str, first: str
+def test_a_failure_of_the_file_system_is_one_error(
+    loop: Loop, capsys, words: list[str], then: str, error: OSError, named: str
 ):
-    """What can be resumed says so; for anything else the command is given again."""
+    """Where the run can be resumed the hint names `rlcore resume`, else the command."""
     loop.error = error
-    assert main(words) == 2
-    shown = capsys.readouterr().err
-    assert f"error: {said}\n  hint: {first}{then}\n" in shown
-    assert "Traceback" not in shown
+    text = refusal(capsys, *words)
+    first, hint = text[text.index("error: ") :].splitlines()
+    assert first.endswith(named)
+    assert hint.startswith("  hint: ") and hint.endswith(then)
 
 
-class TheirWarning(RunWarning):
+class PluginWarning(RunWarning):
     """A plugin's."""
 
 
-def test_warnings_for_the_user_are_a_line_whoever_they_come_from(monkeypatch, capsys):
+def test_a_warning_for_the_user_is_one_line_whoever_gives_it(monkeypatch, capsys):
     def run(assembly: Assembly) -> None:
-        warnings.warn("look here", TheirWarning, stacklevel=1)
+        warnings.warn("look here", PluginWarning, stacklevel=1)
         warnings.warn("mind the step", stacklevel=1)
 
     monkeypatch.setattr("rlcore.api.launch.load_target", lambda target: run)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         assert main(COLLECT) == 0
-    said = capsys.readouterr().err
-    assert "warning: look here\n" in said and "UserWarning: mind the step\n" in said
+    printed = capsys.readouterr().err
+    assert "warning: look here\n" in printed and "UserWarning: mind the step\n" in printed

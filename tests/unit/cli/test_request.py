@@ -13,19 +13,14 @@ CLONE = Path(__file__).parents[3]
 
 
 def test_a_bare_first_word_is_an_experiment():
-    assert parse_request("train", ["some_recipe", "runner.seed=1"]).overrides == (
-        "experiment=some_recipe",
-        "runner.seed=1",
-    )
+    request = parse_request("train", ["some_recipe", "runner.seed=1"])
+    assert request.overrides == ("experiment=some_recipe", "runner.seed=1")
 
 
 def test_flags_may_stand_anywhere():
     request = parse_request("train", ["env=toy", "--dry-run", "runner.max_steps=-1", "-m"])
-    assert (request.overrides, request.dry_run, request.multirun) == (
-        ("env=toy", "runner.max_steps=-1"),
-        True,
-        True,
-    )
+    assert request.overrides == ("env=toy", "runner.max_steps=-1")
+    assert request.dry_run and request.multirun
 
 
 def test_help_takes_a_key():
@@ -34,21 +29,15 @@ def test_help_takes_a_key():
     assert request.overrides == ("env=toy",)
 
 
-def test_a_stray_word_is_refused():
-    with pytest.raises(ConfigError, match="'stray' is neither key=value nor group=option"):
-        parse_request("train", ["env=toy", "stray"])
-
-
-def test_a_verb_may_have_flags_of_its_own():
+def test_a_verb_may_have_flags_of_its_own(refused):
     form = Form(subject="RUN", flags={"--trial": {"type": int, "help": "the start"}})
     request = parse_request("replay", ["runs/a", "--trial=7", "runner.seed=1", "--dry-run"], form)
     assert request.overrides == ("experiment=runs/a", "runner.seed=1") and request.dry_run
     assert request.options == {"trial": 7}
-    with pytest.raises(ConfigError, match="--trial"):
+    with refused(ConfigError, "--trial"):
         parse_request("train", ["--trial=7"])
-    with pytest.raises(ConfigError) as error:
+    with refused(ConfigError, "'stray'", "rlcore replay RUN [key=value ...]"):
         parse_request("replay", ["runs/a", "stray"], form)
-    assert error.value.hint == "rlcore replay RUN [key=value ...]"
 
 
 @pytest.mark.parametrize("name", ["0_runner.seed=0", "a,b=1,2", "~x", "env=toy", "it's {1}=a b"])
@@ -64,10 +53,11 @@ def test_a_folder_that_exists_is_a_folder_whatever_its_name(elsewhere, name):
         assert parse_request("train", [name]).overrides == (name,)
 
 
-@pytest.mark.parametrize("words", [[""], ["", "runner.seed=1"], ["env=toy", ""]])
-def test_an_empty_word_is_refused(words):
+@pytest.mark.parametrize("words", [[""], ["", "runner.seed=1"], ["env=toy", ""], ["a=1", "stray"]])
+def test_a_stray_or_empty_word_is_refused(refused, words):
+    stray = "'stray'" if "stray" in words else "''"
     for form in (Form(), Form("RUN", takes_folder=True)):
-        with pytest.raises(ConfigError, match="'' is neither key=value nor group=option"):
+        with refused(ConfigError, stray):
             parse_request("eval", words, form)
 
 
@@ -89,25 +79,23 @@ def test_a_shipped_recipe_by_the_place_that_the_documents_print():
         assert request.config_dirs == ()
 
 
-def test_a_recipes_file_that_lies_elsewhere(tmp_path):
+def test_a_recipes_file_outside_a_folder_experiment_is_refused(refused, tmp_path):
     file = tmp_path / "mine.yaml"
     file.touch()
-    with pytest.raises(ConfigError, match="must be in a folder experiment, got ") as caught:
+    with refused(ConfigError, "experiment/mine.yaml"):
         parse_request("train", [str(file)])
-    assert "experiment/mine.yaml" in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("overrides", "named"),
+    ("overrides", "recipe"),
     [(("experiment=logs/run", "a=1"), "logs/run"), (("a=1", "experiment=x"), None), ((), None)],
 )
-def test_what_stands_first_is_named(overrides, named):
-    assert Request(overrides).recipe == named
+def test_the_recipe_of_a_request_stands_first(overrides, recipe):
+    assert Request(overrides).recipe == recipe
 
 
 @pytest.mark.parametrize("word", ["hydra/launcher=joblib", "+hydra.callbacks.a=b"])
-def test_settings_of_hydra_belong_to_a_sweep(word):
-    with pytest.raises(ConfigError, match="is about a sweep") as caught:
+def test_settings_of_hydra_belong_to_a_sweep(refused, word):
+    with refused(ConfigError, word.partition("=")[0].lstrip("+"), "-m"):
         parse_request("train", ["env=toy", word])
-    assert caught.value.hint == "add -m"
     assert parse_request("train", ["env=toy", word, "-m"]).multirun

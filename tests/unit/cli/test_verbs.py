@@ -21,7 +21,7 @@ TOY = [
 
 @pytest.fixture
 def checked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The env of evaluation of each configuration that is checked."""
+    """The episodes' length of each configuration that is checked."""
     found = []
     gather = run.gather_facts
 
