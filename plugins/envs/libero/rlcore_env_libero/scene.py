@@ -17,9 +17,10 @@ from typing import Any
 import mujoco
 import numpy as np
 from rlcore_mujoco.model import Kept
-from rlcore_mujoco.physics import forward_again, step_again
+from rlcore_mujoco.physics import step_again
 
 from rlcore.contracts.rng import generator
+from rlcore_env_libero.arm import Arm
 from rlcore_env_libero.problem import Problem
 from rlcore_env_libero.quiet import load_libero
 
@@ -115,6 +116,8 @@ class Scene:
             )
         self.model: mujoco.MjModel = self.env.sim.model._model
         self.robot = self.env.robots[0]
+        self._arm = Arm(self.model, self.robot)
+        self._substeps = int(self.env.control_timestep / self.env.model_timestep)
         self.gripper_at_rest = np.zeros(self.robot.gripper.dof)
         self._loaded: RowState | None = None
         self.built: Kept = self.env.built
@@ -181,23 +184,15 @@ class Scene:
             whether the task is solved.
         """
         env = self.env
-        robot = self.robot
-        data = self.env.sim.data._data
-        arm, gripper = np.split(action, [robot.controller.control_dim])
-        least, most = robot.torque_limits
-        env.sim.forward = lambda: forward_again(self.model, data)  # the controller calls it
-        try:
-            for small_step in range(int(env.control_timestep / env.model_timestep)):
-                mujoco.mj_forward(self.model, data)
-                if small_step == 0:
-                    robot.controller.set_goal(arm)
-                torques = np.clip(robot.controller.run_controller(), least, most)
-                robot.grip_action(robot.gripper, gripper)
-                data.ctrl[robot._ref_joint_actuator_indexes] = torques
-                step_again(self.model, data)
-                env._update_observables()
-        finally:
-            del env.sim.forward  # uncovers the class's own method
+        data = env.sim.data._data
+        arm_action, gripper_action = np.split(action, [self.robot.controller.control_dim])
+        for substep in range(self._substeps):
+            mujoco.mj_forward(self.model, data)
+            if substep == 0:
+                self._arm.set_goal(data, arm_action)
+            self._arm.actuate(data, gripper_action)
+            step_again(self.model, data)
+            env._update_observables()
         env._post_process()
         return bool(env._check_success())
 
