@@ -76,8 +76,10 @@ class Networks:
         for name in self._polyak_factors.keys() & set(trained):
             target = self.targets[name]
             online = self.online[name]
-            for averaged, parameter in zip(target.parameters(), online.parameters(), strict=True):
-                averaged.lerp_(parameter, self._polyak_factors[name])
+            averaged: list[Tensor] = list(target.parameters())
+            parameters: list[Tensor] = list(online.parameters())
+            if averaged:
+                torch._foreach_lerp_(averaged, parameters, self._polyak_factors[name])
             for copied, buffer in zip(target.buffers(), online.buffers(), strict=True):
                 copied.copy_(buffer)
 

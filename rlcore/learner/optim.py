@@ -138,6 +138,9 @@ class PolicyOptimizer:
                 "betas": (settings.beta1, settings.beta2),
                 "eps": settings.eps,
                 "weight_decay": settings.weight_decay,
+                # Networks have many small tensors: one kernel steps them on a CPU in a quarter of
+                # the time of a loop. It rounds differently, so the policy is not stepped by it.
+                "fused": True,
             }
         return {
             "betas": (self._config.adam_beta1, self._config.adam_beta2),
@@ -298,8 +301,9 @@ class PolicyOptimizer:
                 # the parameter has a master copy here too: a resume can't change the precision
                 self._masters[parameter].data.copy_(dtensor.rows_for(tensor, parameter))
                 continue
-            # AdamW keeps its step count on the host
-            device = torch.device("cpu") if moment == "step" else parameter.device
+            # AdamW keeps its step count on the host, but where it is fused on the device
+            on_host = moment == "step" and name not in self._networks
+            device = torch.device("cpu") if on_host else parameter.device
             local = tensor if moment == "step" else dtensor.rows_for(tensor, parameter)
             self._adam.state[self._stepped(parameter)][moment] = local.clone().to(device)
         self._steps = dict(saved["state"]["steps"])

@@ -93,6 +93,40 @@ def test_each_network_steps_by_its_own_settings():
     assert parameters["edit"].item() == pytest.approx(expected, rel=1e-5)
 
 
+def test_a_network_steps_as_torchs_loop_over_tensors_does():
+    """The fused kernel against AdamW, tensor by tensor; two of the tensors have no gradient in
+    every other step."""
+    shapes = [(7, 5), (5,), (1, 16, 3), (1,)]
+    start = [torch.randn(shape, generator=torch.Generator().manual_seed(3)) for shape in shapes]
+    ours = [nn.Parameter(tensor.clone()) for tensor in start]
+    reference = [nn.Parameter(tensor.clone()) for tensor in start]
+    settings = AdamW(beta1=0.8, beta2=0.99, eps=1e-6, weight_decay=0.01)
+    needs = [NetworkNeeds("critic", 0.01, optim=settings)]
+    groups = {"policy": [nn.Parameter(torch.zeros(1))], "critic": ours}
+    optimizer = PolicyOptimizer(groups, OptimConfig(), needs)
+    loop = torch.optim.AdamW(
+        reference, 0.01, (0.8, 0.99), eps=1e-6, weight_decay=0.01, foreach=False, fused=False
+    )
+    random = torch.Generator().manual_seed(4)
+    for step in range(10):
+        for index, (mine, other) in enumerate(zip(ours, reference, strict=True)):
+            gradient = torch.randn(mine.shape, generator=random)
+            left_out = step % 2 == 1 and index < 2
+            mine.grad = None if left_out else gradient
+            other.grad = None if left_out else gradient.clone()
+        optimizer.step()
+        loop.step()
+    for mine, other in zip(ours, reference, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-6, atol=1e-6)
+    # a checkpoint of the loop, as earlier versions wrote them, has the same tensors
+    tensors = optimizer.state_dict()["tensors"]
+    for index, other in enumerate(reference):
+        for moment, value in loop.state[other].items():
+            saved = tensors[f"critic.{index}.{moment}"]
+            assert (saved.dtype, saved.shape) == (value.dtype, value.shape)
+            torch.testing.assert_close(saved, value, rtol=1e-5, atol=1e-6)
+
+
 def test_settings_of_the_policy_do_not_reach_networks():
     moved = []
     for settings in ({}, {"adam_beta1": 0.0, "adam_beta2": 0.5, "adam_eps": 1.0}):
