@@ -50,8 +50,8 @@ def demonstration(task=0, trial=0, success=True, length=5):
 
 def write(path, demonstrations):
     with DemonstrationWriter(path, SPEC, COLLECT, seed=1) as writer:
-        for one in demonstrations:
-            writer.add(one)
+        for demo in demonstrations:
+            writer.add(demo)
     return DemonstrationSet(path)
 
 
@@ -70,11 +70,12 @@ class Grey:
         return np.broadcast_to(shades[:, None, None, None], (len(shades), 4, 6, 3)).copy()
 
 
-MISSING, DEADLY = 99, 98
+MISSING = 99
+DEADLY = 98
 
 
 def lazy(number: int, length: int = 9) -> Demonstration:
     """A demonstration whose frames are read when asked for."""
-    one = demonstration(number % 2, number, length=length)
-    frames = LazyFrames({"front": Grey(number)}, len(one.frame_steps))
-    return replace(one, frames=frames, weight=1.0 + number)
+    demo = demonstration(number % 2, number, length=length)
+    frames = LazyFrames({"front": Grey(number)}, len(demo.frame_steps))
+    return replace(demo, frames=frames, weight=1.0 + number)

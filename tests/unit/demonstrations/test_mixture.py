@@ -58,7 +58,8 @@ class Counting:
     """A policy that notes which samples it learns from."""
 
     class spec:
-        name, sft = "counting", "flow_matching"
+        name = "counting"
+        sft = "flow_matching"
 
     def __init__(self) -> None:
         self.weight = torch.nn.Parameter(torch.zeros(1))

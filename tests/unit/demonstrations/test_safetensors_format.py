@@ -40,8 +40,8 @@ def test_round_trip_in_canonical_order(tmp_path):
     written = [demonstration(1, 0), demonstration(0, 7, length=6), demonstration(0, 2, False)]
     read = write(tmp_path / "set", written)
     assert [row.episode[:2] for row in read.items] == [(0, 2), (0, 7), (1, 0)]
-    for one, other in zip(read, [written[2], written[1], written[0]], strict=True):
-        assert_equal(one, other)
+    for demo, other in zip(read, [written[2], written[1], written[0]], strict=True):
+        assert_equal(demo, other)
     assert_equal(read[-1], written[0])
     assert (len(read), read.complete) == (3, True)
     assert read.starts() == {("push", 0), ("reach", 7), ("reach", 2)}
@@ -96,8 +96,8 @@ def test_an_interrupted_collection_is_readable_and_goes_on(tmp_path):
         writer.add(demonstration(0, 2))
     read = DemonstrationSet(tmp_path)
     assert (len(read), read.complete) == (3, True)
-    for trial, one in enumerate(read):
-        assert_equal(one, demonstration(0, trial))
+    for trial, demo in enumerate(read):
+        assert_equal(demo, demonstration(0, trial))
 
 
 def test_a_full_disk_is_refused_with_the_file(refused, tmp_path, monkeypatch):

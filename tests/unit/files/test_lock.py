@@ -128,7 +128,8 @@ def test_a_read_only_folder_is_refused(refused, tmp_path: Path, monkeypatch: pyt
 
 
 def test_the_copy_of_a_folder_in_use_is_free(tmp_path: Path):
-    run, copy = tmp_path / "run", tmp_path / "copy"
+    run = tmp_path / "run"
+    copy = tmp_path / "copy"
     run.mkdir()
     with another_process(run):
         shutil.copytree(run, copy)
@@ -138,7 +139,8 @@ def test_the_copy_of_a_folder_in_use_is_free(tmp_path: Path):
 
 @pytest.mark.parametrize("change", ["moved", "removed", "copied in its place", "without its lock"])
 def test_a_holder_notices_that_its_folder_is_another(refused, tmp_path: Path, change: str):
-    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    run = tmp_path / "run"
+    elsewhere = tmp_path / "elsewhere"
     run.mkdir()
     with held(run):
         lock.require_lock(run)
@@ -173,7 +175,8 @@ def test_a_file_of_another_format_names_no_holder(refused, tmp_path: Path, text:
 
 
 def test_the_lock_is_not_written_through_a_hard_link(refused, tmp_path: Path):
-    run, precious = tmp_path / "run", tmp_path / "precious"
+    run = tmp_path / "run"
+    precious = tmp_path / "precious"
     run.mkdir()
     precious.write_text("of somebody else")
     os.link(precious, run / lock.NAME)

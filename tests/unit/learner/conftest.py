@@ -28,11 +28,13 @@ class LinearPolicy(nn.Module):
     def __init__(self, actions: int = 3, entries: int = 2, value_width: int = 1) -> None:
         super().__init__()
         random = torch.Generator().manual_seed(0)
-        self.mean, self.value = nn.Linear(4, actions * entries), nn.Linear(4, value_width)
+        self.mean = nn.Linear(4, actions * entries)
+        self.value = nn.Linear(4, value_width)
         with torch.no_grad():
             for parameter in self.parameters():
                 parameter.copy_(0.3 * torch.randn(parameter.shape, generator=random))
-        self.actions, self.entries = actions, entries
+        self.actions = actions
+        self.entries = entries
         self.log_std = nn.Parameter(torch.tensor(0.1))
         self.evaluated: list[int] = []
         self.spec = PolicySpec(
@@ -72,7 +74,8 @@ class ToyActorCritic(ClippedSurrogate):
 
     def __init__(self, config: ToyConfig) -> None:
         super().__init__(config)
-        self._config, self.target_kl = config, config.target_kl
+        self._config = config
+        self.target_kl = config.target_kl
         self.needs = AlgorithmNeeds(
             values=True,
             reference_logprobs=config.kl_beta != 0,
@@ -113,6 +116,8 @@ class Bench:
     learner: Learner
     policy: LinearPolicy
     algorithm: ToyActorCritic
+    actor: ActorConfig
+    config: ToyConfig
 
 
 @pytest.fixture
@@ -121,9 +126,11 @@ def bench() -> Callable[..., Bench]:
 
     def make(*, actor=None, optim=None, seed=0, value_width=1, **settings: Any) -> Bench:
         config = ToyConfig(name="toy", **settings)
-        policy, algorithm = LinearPolicy(value_width=value_width), ToyActorCritic(config)
+        policy = LinearPolicy(value_width=value_width)
+        algorithm = ToyActorCritic(config)
         actor_config = ActorConfig(optim=OptimConfig(**(optim or {})), **(actor or {}))
-        return Bench(Learner(policy, algorithm, actor_config, config, seed=seed), policy, algorithm)
+        learner = Learner(policy, algorithm, actor_config, config, seed=seed)
+        return Bench(learner, policy, algorithm, actor_config, config)
 
     return make
 

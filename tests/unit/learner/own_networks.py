@@ -35,10 +35,18 @@ from rlcore.learner import collectives
 from rlcore.learner.update import Learner
 
 ENV = EnvSpec(
-    "features", ("go",), ("go",), range(9), range(9, 18), (), (StateChannel("features", 4),),
-    (ActionChannel("ee_delta_position", 2, -1.0, 1.0),), 18,
-)  # fmt: skip
-LAG, LR = 0.25, 0.01
+    name="features",
+    tasks=("go",),
+    instructions=("go",),
+    train_trials=range(9),
+    heldout_trials=range(9, 18),
+    cameras=(),
+    states=(StateChannel("features", 4),),
+    actions=(ActionChannel("ee_delta_position", 2, -1.0, 1.0),),
+    max_episode_steps=18,
+)
+LAG = 0.25
+LR = 0.01
 
 
 class OwnCritic:
@@ -46,7 +54,8 @@ class OwnCritic:
     the critic expected: exp(advantage), as in advantage-weighted regression."""
 
     def __init__(self, *, critic_steps: int = 2, names: tuple[str, ...] = ("value_of",)) -> None:
-        self.critic_steps, self.names = critic_steps, names
+        self.critic_steps = critic_steps
+        self.names = names
         self.needs = AlgorithmNeeds(
             exact_logprobs=False,
             networks=(NetworkNeeds("value_of", lr=LR, polyak=LAG),),
@@ -59,7 +68,8 @@ class OwnCritic:
         return {name: nn.Linear(width, 1) for name in self.names}
 
     def updates(self, learning: Learning) -> Iterator[Step]:
-        replay, value_of = learning.replay, learning.networks["value_of"]
+        replay = learning.replay
+        value_of = learning.networks["value_of"]
 
         def targets(rows: torch.Tensor) -> torch.Tensor:
             then = replay.n_step_targets(rows, chunks=2, gamma=0.9)
@@ -81,7 +91,7 @@ class OwnCritic:
 
 
 def bench() -> Any:
-    """What conftest.py defines."""
+    """Return conftest.py as a module."""
     source = importlib.util.spec_from_file_location("bench", Path(__file__).parent / "conftest.py")
     assert source is not None and source.loader is not None
     parts = importlib.util.module_from_spec(source)
@@ -105,9 +115,16 @@ def made(
 
 
 def weights(learner: Learner, policy: nn.Module) -> list[list[float]]:
-    """Of the policy, the network and its lagged copy."""
-    held = [*policy.parameters(), *learner._networks.tensors()]
-    return [one.detach().flatten().tolist() for one in held]
+    """Return the numbers of the policy and of all that the learner holds."""
+    tensors = [*policy.parameters(), *learner.tensors()]
+    return [tensor.detach().flatten().tolist() for tensor in tensors]
+
+
+def networks(learner: Learner, kind: str = "live") -> dict[str, torch.Tensor]:
+    """Return copies of the tensors of the networks (`live`) or of their targets (`lagged`)."""
+    prefix = f"networks.{kind}."
+    tensors = learner.state_dict()["tensors"]
+    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
 
 
 def main(rank: int, size: int, url: str, folder: Path) -> None:

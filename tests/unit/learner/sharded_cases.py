@@ -131,7 +131,8 @@ def deep(*, tied: bool = False, frozen: bool = False, half: bool = False) -> Cal
     class Block(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.linear, self.norm = nn.Linear(4, 4), nn.LayerNorm(4)
+            self.linear = nn.Linear(4, 4)
+            self.norm = nn.LayerNorm(4)
 
         def forward(self, features: torch.Tensor) -> torch.Tensor:
             mixed = self.linear(features.to(self.linear.weight.dtype))
@@ -140,7 +141,8 @@ def deep(*, tied: bool = False, frozen: bool = False, half: bool = False) -> Cal
     class Deep(bench().LinearPolicy):  # type: ignore[misc]  # a class of another test module
         def __init__(self) -> None:
             super().__init__()
-            self.stack, self.rest = nn.ModuleList(Block() for _ in range(3)), nn.Linear(4, 4)
+            self.stack = nn.ModuleList(Block() for _ in range(3))
+            self.rest = nn.Linear(4, 4)
             self.spec = replace(self.spec, has_blocks=True)
             if half:
                 for linear in (*(block.linear for block in self.stack), self.rest):
@@ -165,8 +167,12 @@ def deep(*, tied: bool = False, frozen: bool = False, half: bool = False) -> Cal
 
         def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
             groups = super().parameter_groups()
-            held = {id(one) for group in groups.values() for one in group}
-            more = [one for one in self.parameters() if one.requires_grad and id(one) not in held]
+            held = {id(parameter) for group in groups.values() for parameter in group}
+            more = [
+                parameter
+                for parameter in self.parameters()
+                if parameter.requires_grad and id(parameter) not in held
+            ]
             return {**groups, "policy": [*groups["policy"], *more]}
 
     return Deep
@@ -247,7 +253,8 @@ CASES: dict[str, Case] = {
 
 def record(case: Case, policy: Any) -> Trajectory:
     """A batch of its decisions: random ends and rewards, old log-probs and values a little off."""
-    spec, group = policy.spec, case.settings.get("group_size", 0)
+    spec = policy.spec
+    group = case.settings.get("group_size", 0)
     plain = isinstance(policy, bench().LinearPolicy)
     batch = random_trajectory(
         chunks=5,
@@ -290,7 +297,8 @@ def learner(case: Case, policy: Any) -> Learner:
         from rlcore_algo_grpo.grpo import GRPO as Algorithm
         from rlcore_algo_grpo.settings import GRPOConfig as Config
     else:
-        Algorithm, Config = bench().ToyActorCritic, bench().ToyConfig
+        Algorithm = bench().ToyActorCritic
+        Config = bench().ToyConfig
     config: AlgorithmConfig = Config(name=case.algorithm, **case.settings)
     actor = ActorConfig(optim=OptimConfig(**OPTIM | case.optim), **case.actor)
     algorithm = Algorithm(config)
@@ -347,7 +355,7 @@ def be_away(policy: nn.Module, trainer: Learner) -> None:
     copies = HostCopies()
     copies.offload(everything, CPU)
     assert len(copies) and not any(
-        dtensor.local_shard(one.detach()).untyped_storage().nbytes() for one in everything
+        dtensor.local_shard(tensor.detach()).untyped_storage().nbytes() for tensor in everything
     )
     copies.restore()
 
@@ -371,7 +379,10 @@ def supervised(policy: Any) -> dict[str, Any]:
     config = SFTConfig(enabled=True, max_steps=4, batch_size=2, val_interval=2, lr_warmup_steps=0)
     history = SupervisedTrainer(policy, config, seed=0).fit(samples(20), samples(5))
     losses = [loss for _, loss in (*history.train_loss, *history.val_loss)]
-    weights = {name: dtensor.full_tensor(one.detach()) for name, one in policy.named_parameters()}
+    weights = {
+        name: dtensor.full_tensor(parameter.detach())
+        for name, parameter in policy.named_parameters()
+    }
     return {"losses": losses, "weights": weights}
 
 
@@ -400,7 +411,8 @@ def whole(policy: Any) -> AbstractContextManager[bool]:
 def outcome(policy: nn.Module, trainer: Learner) -> dict[str, Any]:
     """Whole weights by name, and whole moments in the order of the parameters."""
     weights = {
-        name: dtensor.full_tensor(one.detach()).float() for name, one in policy.named_parameters()
+        name: dtensor.full_tensor(parameter.detach()).float()
+        for name, parameter in policy.named_parameters()
     }
     optimizer = trainer._optimizer
     moments = []

@@ -35,9 +35,10 @@ class Net(nn.Module):
         nn.init.ones_(self.spoiled.weight)  # after it was cast
 
 
-def test_the_same_numbers_and_the_same_draws_afterwards():
+def test_lazy_weights_equal_eager_ones():
     torch.manual_seed(3)
-    plain, after = Net(), torch.randn(5)
+    plain = Net()
+    after = torch.randn(5)
     torch.manual_seed(3)
     with LazyInit(min_bytes=0) as lazy:
         late = Net()
@@ -58,7 +59,7 @@ def test_the_same_numbers_and_the_same_draws_afterwards():
         assert found.dtype == parameter.dtype and torch.equal(found, parameter), name
 
 
-def test_buffers_too():
+def test_buffers_are_filled_later():
     def made():
         net = nn.Module()
         net.register_buffer("table", torch.randn(8, 4).to(torch.bfloat16))
@@ -75,12 +76,13 @@ def test_buffers_too():
 
 def test_small_tensors_are_made_at_once():
     with LazyInit(min_bytes=65):
-        small, large = nn.Linear(4, 4, bias=False), nn.Linear(5, 4, bias=False)
+        small = nn.Linear(4, 4, bias=False)
+        large = nn.Linear(5, 4, bias=False)
     assert small.weight.untyped_storage().nbytes() == 64
     assert not large.weight.untyped_storage().nbytes()
 
 
-def test_what_is_mapped_is_cast_later():
+def test_a_mapped_tensor_is_cast_later():
     """As the weights of a file: part of a larger memory, which is not freed."""
     file = torch.arange(40.0)
     kept = copy.deepcopy(file)

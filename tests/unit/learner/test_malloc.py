@@ -26,7 +26,7 @@ print(before - held())
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="of GNU's C library")
-def test_what_is_mapped_alone_goes_back() -> None:
+def test_freed_memory_above_the_threshold_is_returned() -> None:
     probe = [sys.executable, "-c", PROBE, str(2**20)]
     ran = subprocess.run(probe, check=True, capture_output=True, text=True)
     assert float(ran.stdout) > 100  # of 128 MiB

@@ -15,13 +15,15 @@ HERE = torch.device("cpu")
 
 def held(*tensors: torch.Tensor) -> int:
     """Bytes of memory behind tensors, shared memory once."""
-    found = {one.untyped_storage()._cdata: one.untyped_storage().nbytes() for one in tensors}
-    return sum(found.values())
+    storages = {t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in tensors}
+    return sum(storages.values())
 
 
 def test_all_bytes_leave_and_come_back_as_they_were():
-    plain, half = torch.arange(6.0), torch.arange(4).to(torch.bfloat16)
-    row, same = plain.view(2, 3)[1], plain.detach()
+    plain = torch.arange(6.0)
+    half = torch.arange(4).to(torch.bfloat16)
+    row = plain.view(2, 3)[1]
+    same = plain.detach()
     copies = HostCopies()
     copies.offload([plain, half, row, plain], HERE)
     # 6 numbers of 4 bytes and 4 of 2, each memory once
@@ -39,7 +41,7 @@ def test_all_bytes_leave_and_come_back_as_they_were():
     assert row.tolist() == [4, 5, 6]
 
 
-def test_what_is_away_can_be_read_and_written_on_the_host():
+def test_offloaded_tensors_can_be_read_and_written_on_the_host():
     whole = torch.arange(6.0)
     row = whole.view(2, 3)[1]
     copies = HostCopies()
@@ -53,10 +55,11 @@ def test_what_is_away_can_be_read_and_written_on_the_host():
     assert whole.tolist() == [0, 1, 2, 9, 4, 5]
 
 
-def test_what_lies_elsewhere_or_is_not_torchs_own_stays():
+def test_tensors_elsewhere_or_of_borrowed_memory_stay():
     import numpy as np
 
-    borrowed, empty = torch.from_numpy(np.arange(3.0)), torch.empty(0)
+    borrowed = torch.from_numpy(np.arange(3.0))
+    empty = torch.empty(0)
     copies = HostCopies()
     copies.offload([borrowed, empty], HERE)
     copies.offload([torch.ones(3)], torch.device("cuda"))
@@ -64,21 +67,23 @@ def test_what_lies_elsewhere_or_is_not_torchs_own_stays():
     assert len(copies) == 0 and borrowed.tolist() == [0, 1, 2]
 
 
-def test_what_was_forgotten_does_not_come_back():
-    one = torch.ones(2)
+def test_forgotten_tensors_are_not_restored():
+    tensor = torch.ones(2)
     copies = HostCopies()
-    copies.offload([one], HERE)
+    copies.offload([tensor], HERE)
     copies.forget()
     copies.restore()
-    assert held(one) == 0 and len(copies) == 0
+    assert held(tensor) == 0 and len(copies) == 0
 
 
 def test_an_optimizer_names_gradients_moments_and_master_copies():
-    full, half = nn.Parameter(torch.ones(5)), nn.Parameter(torch.ones(3, dtype=torch.bfloat16))
+    full = nn.Parameter(torch.ones(5))
+    half = nn.Parameter(torch.ones(3, dtype=torch.bfloat16))
     optimizer = PolicyOptimizer({"policy": [full, half], "value": []}, OptimConfig())
     # a master copy of 3 numbers in fp32, and nothing else yet
     assert held(*optimizer.tensors()) == 12
-    full.grad, half.grad = torch.ones(5), torch.ones(3, dtype=torch.bfloat16)
+    full.grad = torch.ones(5)
+    half.grad = torch.ones(3, dtype=torch.bfloat16)
     assert held(*optimizer.tensors()) == 12 + 20 + 6
     optimizer.step()
     # two moments of 8 numbers and a step count for each of the two, all in fp32

@@ -1,4 +1,4 @@
-"""A replay's rows, targets, room and files, worked out by hand on two short episodes."""
+"""A replay's rows, targets, size and files, worked out by hand on two short episodes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,16 @@ from rlcore.runs.replay_files import REPLAY, link_segments
 ROOM = 10**6
 CPU = torch.device("cpu")
 ENV = EnvSpec(
-    "rail", ("go",), ("go",), range(10), range(10, 20), (), (),
-    (ActionChannel("ee_delta_position", 1, -1.0, 1.0),), 6,
-)  # fmt: skip
+    name="rail",
+    tasks=("go",),
+    instructions=("go",),
+    train_trials=range(10),
+    heldout_trials=range(10, 20),
+    cameras=(),
+    states=(),
+    actions=(ActionChannel("ee_delta_position", 1, -1.0, 1.0),),
+    max_episode_steps=6,
+)
 POLICY = PolicySpec("linear", 0, 0, 1, num_action_chunks=2, action_horizon=4)
 
 
@@ -33,7 +40,8 @@ def rollout(won: bool = True) -> Trajectory:
     second at a time limit after four. `x` of a decision is its number, 0 to 4."""
     valid = torch.tensor([[[1, 1], [1, 1]], [[1, 1], [1, 1]], [[1, 0], [0, 0]]]).bool()
     ended = torch.zeros_like(valid)
-    terminated, truncated = ended.clone(), ended.clone()
+    terminated = ended.clone()
+    truncated = ended.clone()
     terminated[2, 0, 0] = truncated[1, 1, 1] = True
     success = torch.zeros(3, 2, dtype=torch.bool)
     success[2, 0] = won  # only by its end
@@ -91,7 +99,7 @@ def test_rows_are_counted_column_by_column_and_success_is_the_whole_episodes():
     assert set(made.sample(200, "all", (0, "a")).tolist()) == set(range(3, 13))
 
 
-def test_successes_of_each_task_come_as_often():
+def test_tasks_have_equal_shares_of_drawn_successes():
     made = store()
     for number, task in enumerate([2, 2, 2, 7]):  # 5 decisions each, 3 of them of successes
         batch = rollout()
@@ -101,15 +109,16 @@ def test_successes_of_each_task_come_as_often():
     assert share == pytest.approx({"all": 0.25, "successes": 0.5}, abs=0.03)
 
 
-def test_draws_depend_on_their_key_alone():
-    one, other = store(), store()
-    for made in (one, other):
+def test_draws_depend_on_their_key_alone(refused):
+    first = store()
+    other = store()
+    for made in (first, other):
         made.add(0, rollout())
         made.sample(3, "all", (1,))
-    assert torch.equal(one.sample(9, "all", (7, "s", 2)), other.sample(9, "all", (7, "s", 2)))
-    assert not torch.equal(one.sample(9, "all", (7, "s", 2)), one.sample(9, "all", (7, "s", 3)))
-    with pytest.raises(AlgorithmError, match="demonstrations from its replay, which has none"):
-        one.sample(1, "demonstrations", (0,))
+    assert torch.equal(first.sample(9, "all", (7, "s", 2)), other.sample(9, "all", (7, "s", 2)))
+    assert not torch.equal(first.sample(9, "all", (7, "s", 2)), first.sample(9, "all", (7, "s", 3)))
+    with refused(AlgorithmError, "demonstrations"):
+        first.sample(1, "demonstrations", (0,))
 
 
 def test_following_discounts_executed_steps_and_stops_at_the_end():
@@ -122,11 +131,11 @@ def test_following_discounts_executed_steps_and_stops_at_the_end():
     assert two.discounts.tolist() == [0.0625, 0.0, 0.0]
     assert two.valid.tolist() == [True, True, False]
     assert two.inputs["x"][0].tolist() == [2.0]
-    one = made.n_step_targets(torch.tensor([0, 1, 2, 3, 4]), chunks=1, gamma=0.5)
-    assert one.rewards.tolist() == [2.0, 5.0, 5.0, 0.5, 0.0]
-    assert one.discounts.tolist() == [0.25, 0.25, 0.0, 0.25, 0.0]
-    assert one.inputs["x"].flatten().tolist()[:2] == [1.0, 2.0]
-    assert one.inputs["x"][3].item() == 4.0
+    single = made.n_step_targets(torch.tensor([0, 1, 2, 3, 4]), chunks=1, gamma=0.5)
+    assert single.rewards.tolist() == [2.0, 5.0, 5.0, 0.5, 0.0]
+    assert single.discounts.tolist() == [0.25, 0.25, 0.0, 0.25, 0.0]
+    assert single.inputs["x"].flatten().tolist()[:2] == [1.0, 2.0]
+    assert single.inputs["x"][3].item() == 4.0
 
 
 def test_action_targets_go_over_chunks_within_the_range_up_to_the_end():
@@ -151,7 +160,7 @@ def test_episodes_of_one_column_are_kept_apart():
     assert made.action_targets(torch.tensor([1]))[1].tolist() == [[True, True, False, False]]
 
 
-def test_failures_are_left_out_where_they_are_not_wanted():
+def test_failures_are_left_out_on_request():
     made = store(failures=False)
     made.add(0, rollout())
     made.add(1, rollout(won=False))
@@ -159,30 +168,22 @@ def test_failures_are_left_out_where_they_are_not_wanted():
     assert made.inputs(torch.arange(3))["x"].flatten().tolist() == [0, 1, 2]
 
 
-def test_the_oldest_rollouts_go_when_the_bytes_are_used_up():
-    made = store()
-    made.add(0, rollout())
-    (segment,) = made._segments
-    # 5 decisions: inputs 4 + 48; 3 chunks of 2 columns: rewards 8, valid, terminated, truncated 2
-    # each, actions 8, log-probs 8, seven numbers of 8 bytes, success 1
-    assert segment.bytes() == 5 * 52 + 6 * (8 + 6 + 8 + 8 + 56 + 1)
-    small = store(2 * segment.bytes())
-    for number in range(4):
-        small.add(number, rollout())
-    assert [one.number for one in small._segments] == [2, 3]
-    assert small.count() == 10
-
-
-def test_images_are_held_once():
-    made = store()
-    made.add(0, rollout())
-    image = made._segments[0].batch.inputs["image"]
-    assert image.dtype == torch.uint8 and len(image) == 5
-    assert not made._segments[0].batch.replay
+def test_the_oldest_rollouts_are_dropped_when_the_bytes_are_used_up():
+    # of a rollout: 5 decisions with inputs of 4 + 48, images as uint8 and without `replay`; 3
+    # chunks of 2 columns: rewards 8, valid, terminated, truncated 2 each, actions 8, log-probs 8,
+    # seven numbers of 8 bytes, success 1
+    size = 5 * 52 + 6 * (8 + 6 + 8 + 8 + 56 + 1)
+    for bytes_of_replay, rollouts in ((2 * size, 2), (2 * size - 1, 1)):
+        made = store(bytes_of_replay)
+        for number in range(4):
+            made.add(number, rollout(won=number >= 2))
+        assert (made.count(), made.count("successes")) == (5 * rollouts, 3 * rollouts)
+    assert made.inputs(torch.arange(5))["image"].dtype == torch.uint8
 
 
 def test_a_disk_without_hard_links_gets_copies(tmp_path, monkeypatch):
-    earlier, later = tmp_path / "earlier", tmp_path / "later"
+    earlier = tmp_path / "earlier"
+    later = tmp_path / "later"
     made = store()
     made.add(0, rollout())
     for folder in (earlier, later):
@@ -190,16 +191,16 @@ def test_a_disk_without_hard_links_gets_copies(tmp_path, monkeypatch):
     saved = made.save(earlier, known=())
     (later / COUNTERS).write_text(json.dumps({"state": {REPLAY: saved}}))
 
-    def refused(*_):
+    def link(*_):
         raise PermissionError(errno.EPERM, "Operation not permitted")
 
-    monkeypatch.setattr(os, "link", refused)
+    monkeypatch.setattr(os, "link", link)
     link_segments(later, earlier)
-    (one,), (other,) = (list(folder.glob("replay-*")) for folder in (earlier, later))
-    assert one.read_bytes() == other.read_bytes() and not one.samefile(other)
+    (first,), (other,) = (list(folder.glob("replay-*")) for folder in (earlier, later))
+    assert first.read_bytes() == other.read_bytes() and not first.samefile(other)
 
 
-def test_files_are_written_once_and_read_back(tmp_path):
+def test_files_are_written_once_and_read_back(refused, tmp_path):
     made = store()
     for number in range(2):
         made.add(number, rollout(won=bool(number)))
@@ -216,25 +217,20 @@ def test_files_are_written_once_and_read_back(tmp_path):
     assert [other.count(among) for among in ("all", "successes")] == [15, 6]
     rows = torch.arange(15)
     for name, array in made.inputs(rows).items():
-        assert (
-            torch.equal(array, other.inputs(rows)[name])
-            and array.dtype == other.inputs(rows)[name].dtype
-        )
+        assert torch.equal(array, other.inputs(rows)[name])
+        assert array.dtype == other.inputs(rows)[name].dtype
     for kind in (0, 1):
         assert torch.equal(made.action_targets(rows)[kind], other.action_targets(rows)[kind])
     (tmp_path / names[1]).unlink()
-    with pytest.raises(CheckpointError, match="replay-000001"):
+    with refused(CheckpointError, names[1]):
         store().load(tmp_path, saved)
 
 
-def test_columns_come_in_canonical_order_whoever_played_them():
-    batch, made = rollout(), store()
-    swapped = replace(
-        batch, **{
-            field: getattr(batch, field).flip(1)
-            for field in vars(batch) if field not in ("inputs", "replay")
-        }
-    )  # fmt: skip
-    made.add(0, canonical(swapped))
+def test_columns_are_stored_in_canonical_order():
+    batch = rollout()
+    made = store()
+    by_column = {name: array for name, array in vars(batch).items() if torch.is_tensor(array)}
+    swapped = {name: array.flip(1) for name, array in by_column.items()}
+    made.add(0, canonical(replace(batch, **swapped)))
     assert made.inputs(torch.arange(5))["x"].flatten().tolist() == [0, 1, 2, 3, 4]
     assert made.n_step_targets(torch.tensor([0]), chunks=3, gamma=1.0).rewards.tolist() == [15.0]

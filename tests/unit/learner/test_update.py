@@ -1,4 +1,4 @@
-"""The learner: what it trains on, how gradients add up, what it reports."""
+"""The learner: its samples, accumulated gradients and metrics."""
 
 import copy
 import itertools
@@ -205,11 +205,11 @@ def test_critic_warmup_leaves_the_policy_alone(bench, acted):
     assert all(p.requires_grad for p in made.policy.parameters())
 
 
-def test_critic_warmup_without_a_critic_is_refused(bench, acted):
+def test_critic_warmup_without_a_critic_is_refused(refused, bench, acted):
     made = bench(critic_warmup_updates=1)
     groups = made.policy.parameter_groups()
     made.policy.parameter_groups = lambda: {**groups, "value": []}
-    with pytest.raises(ConfigError, match="critic_warmup_updates"):
+    with refused(ConfigError, "critic_warmup_updates", text=False):
         made.learner.update(acted(made.policy), 0)
 
 
@@ -254,21 +254,15 @@ def test_reference_kl_holds_to_the_first_weights(bench, acted):
     saved = made.learner.state_dict()
     other = bench(kl_beta=0.1)
     other.learner.load_state_dict(saved)
-    assert torch.equal(other.learner._reference.tensors[0], start["mean.weight"])
+    reference = other.learner.state_dict()["tensors"]["reference.0"]
+    assert torch.equal(reference, start["mean.weight"])
 
 
 def test_a_bad_gradient_is_skipped_counted_and_kept_out_of_the_means(bench, acted):
     made = bench(actor={"global_batch_size": 10, "micro_batch_size": 10})
     trajectory = acted(made.policy, chunks=5, columns=4)
-    places = next(
-        minibatches(
-            make_samples(trajectory, made.algorithm.advantages(trajectory), made.algorithm._config),
-            10,
-            seed=0,
-            update=0,
-            epoch=0,
-        )
-    )
+    samples = make_samples(trajectory, made.algorithm.advantages(trajectory), made.config)
+    places = next(minibatches(samples, 10, seed=0, update=0, epoch=0))
     row = trajectory.sample_index.flatten()[places[0]]
     trajectory.inputs["features"][row] = float("nan")
     metrics = made.learner.update(trajectory, 0)
@@ -276,28 +270,25 @@ def test_a_bad_gradient_is_skipped_counted_and_kept_out_of_the_means(bench, acte
     assert metrics["train/actor/optimizer_steps"] == 1.0
     assert np.isfinite(list(metrics.values())).all()
     assert all(bool(p.isfinite().all()) for p in made.policy.parameters())
-    # half is no more than half: the run goes on, and says so
+    # half is no more than half: the run continues with a remark
     remark = made.learner.remarks["skipped steps"]
-    assert remark.startswith("update 1 skipped 1 of the 2 steps of policy and value")
+    assert "update 1" in remark and "1 of the 2 steps" in remark
     clean = acted(made.policy, chunks=5, columns=4)
     made.learner.update(clean, 1)
     assert made.learner.remarks["skipped steps"] == remark  # which is shown once
 
 
 @pytest.mark.parametrize("micro_batch_size", [5, 2])
-def test_an_update_most_of_whose_gradients_are_bad_is_an_error(bench, acted, micro_batch_size):
+def test_an_update_that_skips_most_steps_is_refused(refused, bench, acted, micro_batch_size):
     """Four steps of five samples; each of three has one sample that is NaN."""
     made = bench(actor={"global_batch_size": 5, "micro_batch_size": micro_batch_size})
     trajectory = acted(made.policy, chunks=5, columns=4)
-    samples = make_samples(
-        trajectory, made.algorithm.advantages(trajectory), made.algorithm._config
-    )
+    samples = make_samples(trajectory, made.algorithm.advantages(trajectory), made.config)
     row = trajectory.sample_index.flatten()
     for places in list(minibatches(samples, 5, seed=0, update=0, epoch=0))[1:]:
         trajectory.inputs["features"][row[places[0]]] = float("nan")
-    with pytest.raises(TrainingError, match="3 of the 4 steps of policy and value") as error:
+    with refused(TrainingError, "3 of the 4 steps", "rlcore resume"):
         made.learner.update(trajectory, 0)
-    assert "resume" in str(error.value.hint)
 
 
 @pytest.mark.parametrize("kl_beta", [0.0, 0.1])
@@ -312,12 +303,12 @@ def test_an_outlier_among_the_ratios_is_counted_and_costs_no_step(bench, acted, 
     assert np.isfinite(list(metrics.values())).all()
 
 
-def test_an_update_of_bad_gradients_alone_is_an_error_that_changes_nothing(bench, acted):
+def test_an_update_that_skips_all_steps_is_refused_and_changes_nothing(refused, bench, acted):
     made = bench(actor={"global_batch_size": 10, "micro_batch_size": 10})
     before = copy.deepcopy(made.policy.state_dict())
     trajectory = acted(made.policy, chunks=5, columns=4)
     trajectory.inputs["features"][:] = float("nan")
-    with pytest.raises(TrainingError, match=r"update 8 failed: .* 2 of the 2 steps"):
+    with refused(TrainingError, "update 8", "2 of the 2 steps"):
         made.learner.update(trajectory, 7)
     after = made.policy.state_dict()
     assert all(torch.equal(before[name], after[name]) for name in before)
@@ -354,12 +345,13 @@ def test_resumed_equals_uninterrupted(bench, acted):
         assert torch.equal(weight, resumed.policy.state_dict()[name])
 
 
-def test_a_minibatch_without_samples_asks_for_no_empty_forward(bench, acted, monkeypatch):
-    """So it is for a rank whose part of a minibatch was filtered out; networks may refuse it."""
+def test_a_minibatch_without_samples_has_no_empty_forward(bench, acted, monkeypatch):
+    """As on a rank whose part of a minibatch was filtered out; a network may refuse no rows."""
     made = bench(kl_beta=0.1, actor=ONE_BATCH)
     trajectory = acted(made.policy)
     trajectory.valid[:] = False
-    evaluate, rows = made.policy.evaluate, []
+    evaluate = made.policy.evaluate
+    rows = []
 
     def watched(inputs, replay):
         rows.append(len(next(iter(inputs.values()))))
@@ -380,10 +372,7 @@ def test_an_update_without_gradients_is_seen_to_learn_nothing(bench, acted):
     metrics = made.learner.update(trajectory, 1)
     assert metrics["train/actor/zero_gradient_steps"] == 3.0
     assert metrics["train/actor/optimizer_steps"] == 3.0
-    words = nothing_learned(2, metrics)
-    assert words is not None and words.startswith(
-        "update 2 learned nothing: all gradients are zero"
-    )
+    assert "all gradients are zero" in nothing_learned(2, metrics)
 
 
 def test_steps_too_small_for_the_weights_are_seen(bench, acted):
@@ -393,25 +382,19 @@ def test_steps_too_small_for_the_weights_are_seen(bench, acted):
     metrics = made.learner.update(trajectory, 0)
     assert metrics["train/actor/zero_gradient_steps"] == 0.0
     assert metrics["train/actor/weights_moved"] == 0.0
-    words = nothing_learned(1, metrics)
-    assert words == (
-        "update 1 moved no weight: its steps are too small for the weights' precision "
-        "(actor.optim.lr)"
-    )
+    assert "actor.optim.lr" in nothing_learned(1, metrics)
 
 
-@pytest.mark.parametrize(
-    ("samples", "reason"),
-    [(0.0, "there was no sample to train on"), (8.0, "drifted by more than algorithm.target_kl")],
-)
-def test_an_update_without_a_step_says_why(samples, reason):
+@pytest.mark.parametrize(("samples", "reason"), [(0.0, "no sample"), (8.0, "algorithm.target_kl")])
+def test_an_update_without_a_step_has_a_reason(samples, reason):
     metrics = {"train/actor/optimizer_steps": 0.0, "train/actor/trained_samples": samples}
     assert reason in str(nothing_learned(3, metrics))
 
 
-def test_what_a_batch_shows_is_not_what_a_loss_says_of_it(bench, acted):
+def test_a_loss_does_not_replace_metrics_of_the_batch(bench, acted):
     made = bench()
-    trajectory, right = acted(made.policy), made.algorithm.loss
+    trajectory = acted(made.policy)
+    right = made.algorithm.loss
     plain = bench().learner.update(trajectory, 0)["rollout/rewards"]
 
     def loss(now, batch):
@@ -422,22 +405,22 @@ def test_what_a_batch_shows_is_not_what_a_loss_says_of_it(bench, acted):
     assert made.learner.update(trajectory, 0)["rollout/rewards"] == plain != 99
 
 
-def test_what_a_factory_made_must_be_an_algorithm():
+def test_a_factory_that_returns_no_algorithm_is_refused(refused):
     rest = ("algorithm odd", "m:f", "an algorithm", ("needs", AlgorithmNeeds), AlgorithmError)
     require_component(SimpleNamespace(needs=AlgorithmNeeds()), *rest)
     for made, found in ((SimpleNamespace, "the class SimpleNamespace"), (None, "a NoneType")):
-        with pytest.raises(AlgorithmError, match=f"algorithm odd: m:f gave {found}, expected an"):
+        with refused(AlgorithmError, "algorithm odd", "m:f", found):
             require_component(made, *rest)
 
 
-def test_the_learner_holds_algorithms_to_it(bench, play):
-    """Not a traceback of ours, deep inside: one error that names the algorithm."""
+def test_invalid_results_of_an_algorithm_are_refused(refused, bench, play):
+    """One error that names the algorithm, not a traceback from deep inside."""
     made = bench()
     advantages = made.algorithm.advantages
     made.algorithm.advantages = lambda t: replace(advantages(t), returns=torch.zeros(3))
-    with pytest.raises(AlgorithmError, match=r"algorithm toy: .* gave as returns a tensor"):
+    with refused(AlgorithmError, "algorithm toy", "returns"):
         made.learner.update(play(), 0)
     made.algorithm.advantages = advantages
     made.algorithm.loss = lambda now, batch: (batch.advantages, {})
-    with pytest.raises(AlgorithmError, match=r"algorithm toy: .* gave as loss a tensor"):
+    with refused(AlgorithmError, "algorithm toy", "loss"):
         made.learner.update(play(), 0)

@@ -140,7 +140,9 @@ def need(role, **more):
 
 def test_memory_of_forwards_and_steps():
     # 2 rows of 3 cached numbers and 7 bytes
-    rollout, actor, both = need("rollout"), need("actor"), need("rollout+actor")
+    rollout = need("rollout")
+    actor = need("actor")
+    both = need("rollout+actor")
     assert (rollout.acting, rollout.learning) == (2 * (3 * 4 + 7), 0)
     # supervised training makes no micro-batches: 9 samples of 50; 400 for a step
     assert (actor.learning, need("actor", recomputes=True).learning) == (450, 400)
@@ -150,13 +152,14 @@ def test_memory_of_forwards_and_steps():
     # 6 decisions of 11 bytes, three times while they are collected, twice where they arrive
     assert rollout.host - actor.host == 6 * 11 - LEARNING
     assert both.host == rollout.host + LEARNING
-    one = memory_per_process("actor", replace(SPEC, library_bytes=0), "fp32", batch=BATCH)
-    assert actor.host - one.host == 13
+    bare = memory_per_process("actor", replace(SPEC, library_bytes=0), "fp32", batch=BATCH)
+    assert actor.host - bare.host == 13
 
 
 def test_sharded_parameters_offload_to_main_memory():
     """Half of 4000 + 1200 bytes lies there, and 300 parameters are gathered where it computes."""
-    plain, offloads = need("actor", shares=2), need("actor", shares=2, offloads=True)
+    plain = need("actor", shares=2)
+    offloads = need("actor", shares=2, offloads=True)
     assert plain.peak == 2600 + 1200 + 450
     assert offloads.peak == 1200 + 450 and offloads.host - plain.host == 2600
     assert not offloads.offloaded

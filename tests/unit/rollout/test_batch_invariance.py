@@ -1,4 +1,4 @@
-"""Whether rows come out the same everywhere is really looked at: what moves is seen."""
+"""Checks of batch invariance find rows that depend on their batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SPEC = fake_env(state=3, action=2, cameras=0)
 
 
 class Policy(nn.Module):
-    """Acts as its states say, a row's action shifted by what `shift` makes of the whole batch."""
+    """Act by the states, with each row's action shifted by `shift(states)` of the whole batch."""
 
     def __init__(self, shift):
         super().__init__()
@@ -45,13 +45,13 @@ class Policy(nn.Module):
     ],
     ids=["none", "place", "company", "last"],
 )
-def test_decisions_that_move_with_the_batch_are_seen(shift, moved):
+def test_decisions_that_depend_on_the_batch_are_found(shift, moved):
     policy = Policy(shift)
     assert variant_decisions(policy, SPEC, 4) == moved
     assert set(policy.asked) == {4}
 
 
-def test_nothing_is_drawn_from_torch():
+def test_the_check_draws_nothing_from_torch():
     torch.manual_seed(1)
     state = torch.get_rng_state()
     check_kernels.__wrapped__(4)
@@ -66,11 +66,11 @@ def test_kernels_that_move_rows_are_named(monkeypatch, rows):
         ordered = [row.roll(7 * place).numpy() for place, row in enumerate(x)]
         return torch.tensor([np.cumsum(row, dtype=np.float32)[-1] for row in ordered])
 
-    monkeypatch.setattr(
-        batch_invariance, "_operations",
-        lambda device: iter([("turned", turned, (64,)), ("layer norm", lambda x: functional.
-                             layer_norm(x, (64,)), (64,))]),
-    )  # fmt: skip
+    def layer_norm(x):
+        return functional.layer_norm(x, (64,))
+
+    operations = [("turned", turned, (64,)), ("layer norm", layer_norm, (64,))]
+    monkeypatch.setattr(batch_invariance, "_operations", lambda device: iter(operations))
     moved, digest = check_kernels.__wrapped__(rows)
     assert moved == ("turned",)
     assert check_kernels.__wrapped__(rows) == (moved, digest)  # the same numbers each time

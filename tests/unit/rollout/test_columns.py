@@ -27,7 +27,8 @@ def test_taken_columns_keep_their_decisions(play):
     part = take(trajectory, [3, 1])
     assert part.trial[0].tolist() == [3, 1]
     for place, column in enumerate((3, 1)):
-        before, after = trajectory.sample_index[:, column], part.sample_index[:, place]
+        before = trajectory.sample_index[:, column]
+        after = part.sample_index[:, place]
         made = before >= 0
         assert torch.equal(made, after >= 0)
         for name in trajectory.inputs:
@@ -55,7 +56,8 @@ def test_appended_parts_keep_their_order(play):
 
 
 def test_a_shorter_part_is_filled_up_without_decisions(play):
-    long, short = play(chunks=6, columns=2, seed=1), play(chunks=4, columns=2, seed=2)
+    long = play(chunks=6, columns=2, seed=1)
+    short = play(chunks=4, columns=2, seed=2)
     short.trial += 2
     whole = join([short, long])
     assert whole.shape[:2] == (6, 4)
@@ -72,6 +74,6 @@ def test_padding_leaves_the_part_alone(play):
     assert torch.equal(trajectory.sample_index, before)
 
 
-def test_what_is_in_order_is_not_copied(play):
+def test_columns_in_canonical_order_are_not_copied(play):
     trajectory = play()
     assert canonical(trajectory) is trajectory

@@ -21,8 +21,10 @@ class Echo:
         x = inputs["x"]
         assert len(keys) == len(x)
         self.forwards.append(len(x))
-        one = torch.from_numpy(x)
-        return PolicyOutput(x[:, None, None], one[:, None, None], one[:, None], {"drawn": one})
+        tensor = torch.from_numpy(x)
+        return PolicyOutput(
+            x[:, None, None], tensor[:, None, None], tensor[:, None], {"drawn": tensor}
+        )
 
 
 @pytest.mark.parametrize(
@@ -38,7 +40,8 @@ class Echo:
     ],
 )
 def test_forwards_are_cut_and_padded(rows: int, fixed: int | None, forwards: list[int]):
-    policy, x = Echo(), np.arange(rows, dtype=np.float32)
+    policy = Echo()
+    x = np.arange(rows, dtype=np.float32)
     keys = RowKeys(tuple((0, "test", row) for row in range(rows)))
     output = decide(policy, {"x": x}, keys, deterministic=False, forward_batch=fixed)
     assert policy.forwards == forwards

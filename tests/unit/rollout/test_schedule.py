@@ -37,10 +37,10 @@ def test_training_balances_tasks_and_stays_in_its_split():
     assert [c.episodes for c in columns] == sorted(c.episodes for c in columns)
 
 
-def drawn_tasks(weights, groups=40, **told):
+def drawn_tasks(weights, groups=40, seed=3):
     spec, config = toy(total_num_envs=groups)
-    told = {"seed": 3, "update": 0, "num_action_chunks": 2, **told}
-    return [c.episodes[0] for c in training_columns(spec, config, **told, weights=weights)]
+    settings = {"seed": seed, "update": 0, "num_action_chunks": 2, "weights": weights}
+    return [c.episodes[0] for c in training_columns(spec, config, **settings)]
 
 
 def test_passes_of_an_evaluation_share_their_starts():
@@ -64,7 +64,7 @@ def test_tasks_are_drawn_as_often_as_they_weigh():
     assert abs(often[1] - 1200) < 60 and often[0] == 2000  # 60: 4 sqrt(1000 * 0.2 * 0.8) = 51
 
 
-def test_equal_weights_are_none():
+def test_equal_weights_draw_as_no_weights():
     assert drawn_tasks([2.0] * 4) == drawn_tasks(None)
     assert drawn_tasks([0.3] * 4, seed=8) == drawn_tasks(None, seed=8)
 
@@ -75,15 +75,10 @@ def test_one_task_may_have_all_the_weight():
 
 def test_groups_stay_whole_and_ranges_agree_under_weights():
     spec, config = toy(total_num_envs=32)
-    told = {
-        "seed": 1,
-        "update": 2,
-        "num_action_chunks": 2,
-        "group_size": 4,
-        "weights": [1, 2, 3, 4],
-    }
-    whole = training_columns(spec, config, **told)
-    parts = [training_columns(spec, config, **told, groups=g) for g in (range(5), range(5, 8))]
+    settings = {"seed": 1, "update": 2, "num_action_chunks": 2, "group_size": 4}
+    settings["weights"] = [1, 2, 3, 4]
+    whole = training_columns(spec, config, **settings)
+    parts = [training_columns(spec, config, **settings, groups=g) for g in (range(5), range(5, 8))]
     assert {c.episodes for part in parts for c in part} == {c.episodes for c in whole}
     groups = {}
     for column in whole:
@@ -120,13 +115,13 @@ def test_groups_are_the_same_however_an_update_is_cut():
     """One task with few trials, so that groups of different ranges share starts."""
     spec, config = toy(tasks=["reach-up"], total_num_envs=8, rollout_epoch=50)
     spec = replace(spec, train_trials=range(20))
-    told = {"seed": 5, "update": 3, "num_action_chunks": 2, "group_size": 4}
+    settings = {"seed": 5, "update": 3, "num_action_chunks": 2, "group_size": 4}
 
     def drawn(*ranges):
-        return [training_columns(spec, config, **told, groups=groups) for groups in ranges]
+        return [training_columns(spec, config, **settings, groups=groups) for groups in ranges]
 
     (whole,) = drawn(range(100))
-    assert whole == training_columns(spec, config, **told)
+    assert whole == training_columns(spec, config, **settings)
     parts = drawn(range(60), range(60, 61), range(61, 100))
     assert [len(part) for part in parts] == [240, 4, 156]
     columns = [column for part in parts for column in part]
@@ -187,9 +182,8 @@ def test_one_hand_plays_columns_in_their_order():
 def test_filmed_columns_are_spread_over_tasks():
     columns = [Column(number, (Episode(number // 5, number % 5),)) for number in range(20)]
     # i * 20 // 8: 0, 2.5, 5, 7.5, ...: two of each task
-    assert filmed_columns(columns, VideoConfig(save_video=True, num_episodes=8)) == {
-        0, 2, 5, 7, 10, 12, 15, 17,
-    }  # fmt: skip
+    eight = filmed_columns(columns, VideoConfig(save_video=True, num_episodes=8))
+    assert eight == {0, 2, 5, 7, 10, 12, 15, 17}
     assert filmed_columns(columns[:3], VideoConfig(save_video=True)) == {0, 1, 2}
     assert filmed_columns(columns, VideoConfig(save_video=False)) == frozenset()
     assert filmed_columns([], VideoConfig(save_video=True)) == frozenset()

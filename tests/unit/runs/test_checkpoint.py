@@ -66,7 +66,8 @@ def test_files_of_a_checkpoint(tmp_path):
 
 def test_a_checkpoint_is_found_by_its_folder_and_by_its_run(tmp_path):
     checkpoints = tmp_path / "run" / "checkpoints"
-    first, second = save(checkpoints, 1), save(checkpoints, 2)
+    first = save(checkpoints, 1)
+    second = save(checkpoints, 2)
     assert find_checkpoint(first) == first
     assert find_checkpoint(checkpoints) == second
     assert find_checkpoint(tmp_path / "run") == second
@@ -166,7 +167,8 @@ def test_of_a_large_checkpoint_only_sizes_and_headers_are_read(refused, tmp_path
 
 def test_a_change_of_equal_size_in_a_large_file_is_found_on_request(refused, tmp_path, monkeypatch):
     path = save(tmp_path, 1, {"a": torch.zeros(100)})
-    large, small = path / "learner.safetensors", path / "actor" / "model.safetensors"
+    large = path / "learner.safetensors"
+    small = path / "actor" / "model.safetensors"
     monkeypatch.setattr(digests, "READ_ALWAYS", large.stat().st_size)
     whole = large.read_bytes()
     large.write_bytes(whole[:-1] + b"\1")

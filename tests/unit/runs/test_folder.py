@@ -89,7 +89,8 @@ def test_a_folder_is_whole_or_not_there_and_never_replaced(tmp_path):
 
 def test_of_two_writers_of_a_folder_the_first_to_end_has_it(tmp_path):
     """The other one is another process: the number in its name is that of one that lives."""
-    target, other = tmp_path / "it", tmp_path / f".partial-{os.getppid()}-it"
+    target = tmp_path / "it"
+    other = tmp_path / f".partial-{os.getppid()}-it"
     other.mkdir()
     (other / "two").write_text("two")
     with new_folder(target) as partial:

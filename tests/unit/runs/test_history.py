@@ -83,7 +83,8 @@ def test_a_kill_before_old_checkpoints_are_removed(tmp_path, monkeypatch):
 @pytest.mark.parametrize("after", range(2))
 def test_settle_thins_what_a_kill_left(tmp_path, monkeypatch, after):
     """With 3 the best and the newest, 1 and 2 go: killed before either of them."""
-    folder, undisturbed = tmp_path / "killed", tmp_path / "undisturbed"
+    folder = tmp_path / "killed"
+    undisturbed = tmp_path / "undisturbed"
     for step in (1, 2, 3):
         save(undisturbed, step, best=step != 2, keep=1)
     for step in (1, 2):
@@ -196,7 +197,8 @@ def test_the_newest_present_checkpoint_has_the_history(tmp_path):
 
 @pytest.mark.parametrize("text", [None, "", "[]"])
 def test_a_damaged_newest_checkpoint_is_refused(refused, tmp_path, text):
-    first, newest = save(tmp_path, 1), save(tmp_path, 2, keep=2)
+    first = save(tmp_path, 1)
+    newest = save(tmp_path, 2, keep=2)
     (newest / "state.json").unlink()
     if text is not None:
         (newest / "state.json").write_text(text)

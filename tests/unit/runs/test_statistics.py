@@ -124,7 +124,8 @@ def test_paired_difference_by_hand_without_correlation():
 
 def test_paired_difference_is_antisymmetric_and_survives_no_discordance():
     before, after = pairs(30, 40, 5, 25)
-    forth, back = paired_difference(before, after), paired_difference(after, before)
+    forth = paired_difference(before, after)
+    back = paired_difference(after, before)
     assert forth.mean == -back.mean
     assert forth.lo == pytest.approx(-back.hi)
     assert forth.lo > 0

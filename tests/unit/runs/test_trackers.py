@@ -27,8 +27,11 @@ class Recorder:
     """A tracker that remembers, and fails at a given step."""
 
     def __init__(self, fail_at=None, fail=None):
-        self.seen, self.closed, self.failed = [], False, False
-        self._fail_at, self._fail = fail_at, fail
+        self.seen = []
+        self.closed = False
+        self.failed = False
+        self._fail_at = fail_at
+        self._fail = fail
 
     def log(self, metrics, step):
         if step == self._fail_at:
@@ -94,7 +97,8 @@ def test_a_removed_log_is_restored(tmp_path, replaced):
 
 
 def test_a_log_is_not_written_through_a_hard_link(tmp_path):
-    path, backup = tmp_path / "metrics.jsonl", tmp_path / "backup.jsonl"
+    path = tmp_path / "metrics.jsonl"
+    backup = tmp_path / "backup.jsonl"
     log = MetricsLog(path)
     log.log({"a": 1}, 1)
     log.close()
@@ -158,7 +162,8 @@ def leave():
 
 @pytest.mark.parametrize("fail", [gone, leave])
 def test_a_tracker_that_fails_is_switched_off(folder, fail):
-    broken, well = Recorder(fail_at=2, fail=fail), Recorder()
+    broken = Recorder(fail_at=2, fail=fail)
+    well = Recorder()
     trackers = Trackers(MetricsLog(folder.metrics))
     trackers.add("broken", lambda: broken)
     trackers.add("well", lambda: well)
@@ -212,7 +217,8 @@ def test_many_values_at_once_are_no_reason_to_switch_a_tracker_off(folder):
             time.sleep(1e-4)
             super().log(metrics, step)
 
-    unhurried, steps = Unhurried(), range(3000)
+    unhurried = Unhurried()
+    steps = range(3000)
     with Trackers(MetricsLog(folder.metrics), patience=60) as trackers:
         trackers.add("unhurried", lambda: unhurried)
         for step in steps:
@@ -248,7 +254,8 @@ def test_a_tracker_changes_only_its_own_copy(folder):
             super().log(metrics, step)
             metrics.clear()
 
-    greedy, well = Greedy(), Recorder()
+    greedy = Greedy()
+    well = Recorder()
     with Trackers(MetricsLog(folder.metrics)) as trackers:
         trackers.add("greedy", lambda: greedy)
         trackers.add("well", lambda: well)

@@ -7,8 +7,8 @@ import socket
 from dataclasses import replace
 
 import pytest
+from internals import compose
 
-from rlcore.config.compose import compose
 from rlcore.config.schema import ActorConfig
 from rlcore.contracts.errors import MicroBatchError, PlacementError, RunWarning, WorkerError
 from rlcore.placement import Inventory, Node

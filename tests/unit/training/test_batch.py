@@ -40,8 +40,10 @@ def test_groups_within_bounds(low: float, high: float, groups: set[int]):
 
 def test_the_first_episode_of_a_column_counts():
     """With auto_reset a column continues; only its first episode counts for the group."""
-    first, later = Episode(0, 7, 0, 0), Episode(1, 9, 0, 0)
-    other, then = Episode(0, 7, 1, 0), Episode(1, 9, 1, 0)
+    first = Episode(0, 7, 0, 0)
+    later = Episode(1, 9, 0, 0)
+    other = Episode(0, 7, 1, 0)
+    then = Episode(1, 9, 1, 0)
     columns = [Column(0, (first, later)), Column(1, (other, then))]
     returns = {first: 0.0, later: 5.0, other: 1.0, then: 5.0}
     outcomes = [

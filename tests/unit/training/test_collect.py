@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from internals import compose
 from rlcore_testing.toy_env import ToyEnv
 
-from rlcore.config.compose import compose
 from rlcore.demonstrations.safetensors_format import DemonstrationSet
 from rlcore.training import collect
 from rlcore.training.assembly import assemble
@@ -42,7 +42,8 @@ def collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int]
 
 @pytest.mark.long
 def test_the_kept_episodes_do_not_depend_on_the_portions(collected) -> None:
-    (few, small), (many, large) = collected(2), collected(16)
+    (few, small) = collected(2)
+    (many, large) = collected(16)
     assert sorted(few) == sorted(many)
     assert max(small) == collect.EPISODES_PER_REQUEST * 2 and sum(small) > len(few)  # some failed
     assert len(large) < len(small)

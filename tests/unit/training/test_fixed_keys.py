@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 import torch
+from internals import compose, load_checkpoint, save_checkpoint, to_yaml
 
 from rlcore.checks.facts import gather_facts
-from rlcore.config.compose import compose, load, to_yaml
+from rlcore.config.compose import load
 from rlcore.config.recipes import read_mapping
 from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.plugins.registry import load_plugins
-from rlcore.runs.checkpoint import load_checkpoint, save_checkpoint
 from rlcore.runs.env_facts import EnvFacts
 from rlcore.runs.folder import RunFolder
 from rlcore.runs.learner_state import write_learner
@@ -42,7 +42,8 @@ def settle(log_path: Path) -> Callable[..., None]:
             save_policy=lambda path: (path / "weights").write_bytes(b"w"),
             save_learner=lambda path: write_learner(path, tree),
         )
-        now, facts = load(folder.config, changes), gather_facts(config, load_plugins())
+        now = load(folder.config, changes)
+        facts = gather_facts(config, load_plugins())
         so_far = read_mapping(folder.config)
         facts = replace(facts, **known)
         check_fixed_keys(now, so_far, folder.path, load_checkpoint(path), facts)

@@ -7,10 +7,10 @@ import os
 from dataclasses import replace
 
 import pytest
+from internals import compose
 from rlcore_testing import toy_settings
 from rlcore_testing.toy_settings import HASTE
 
-from rlcore.config.compose import compose
 from rlcore.config.overrides import overridden_keys
 from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import CheckpointError, ConfigError, PluginError
@@ -79,7 +79,8 @@ def test_a_key_that_no_row_sets_keeps_its_value():
 def test_a_key_that_may_differ_holds_for_all_rows_and_its_figures_are_marked(monkeypatch):
     monkeypatch.setattr(toy_settings, "HASTE", replace(HASTE, may_differ=("max_episode_steps",)))
     words = [*WORDS, "env.eval.trials_per_task=1", "env.eval.max_episode_steps=8"]
-    config, given = compose(words), overridden_keys(words)
+    config = compose(words)
+    given = overridden_keys(words)
     with pytest.warns(ConfigWarning, match="env.eval.max_episode_steps=8.* protocol=toy_haste"):
         configs = rows_of(config, protocol="toy_haste", given=given)
     assert [row.env.eval.max_episode_steps for row in configs.values()] == [8, 8, 8, 8, 8]

@@ -28,5 +28,6 @@ class Odd(nn.Module):
 
 
 def equal(a, b):
-    ours, theirs = named_weights(a, "all"), named_weights(b, "all")
+    ours = named_weights(a, "all")
+    theirs = named_weights(b, "all")
     return {name: torch.equal(ours[name], theirs[name]) for name in ours}

@@ -28,13 +28,13 @@ def table() -> Table:
     return made
 
 
-def test_colours_are_ours_alone(terminal):
+def test_only_own_colours_are_printed(terminal):
     canvas = Canvas(80, colours=True)
     canvas.print(table())
     canvas.print(HOSTILE)
-    said = terminal()
-    assert said.count(SHOWN) == 3
-    assert "\x1b[1m" in said and "\x1b]" not in said
+    output = terminal()
+    assert output.count(SHOWN) == 3
+    assert "\x1b[1m" in output and "\x1b]" not in output
 
 
 def test_bars_move_the_cursor(terminal):
@@ -42,11 +42,11 @@ def test_bars_move_the_cursor(terminal):
     with Progress(console=canvas, transient=True) as bars:
         bars.add_task("rollout", total=4)
         print(HOSTILE)  # above the bars
-    said = terminal()
-    assert "\x1b[2K" in said and "\x1b]" not in said
+    output = terminal()
+    assert "\x1b[2K" in output and "\x1b]" not in output
 
 
-def test_as_text_there_are_neither_colours_nor_markup(terminal):
+def test_as_text_has_neither_colours_nor_markup(terminal):
     text = as_text(table(), "a line that is longer than the width, [b]", width=40)
     lines = text.splitlines()
     assert lines[-1] == "a line that is longer than the width, [b]"

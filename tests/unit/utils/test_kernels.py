@@ -1,4 +1,4 @@
-"""What a run computes with: kept, read back whatever became of it, and said where it matters."""
+"""The kernels of a run: recorded, read back from any file, with warnings where they differ."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def test_a_round_trip(tmp_path, kernels):
         pytest.param("[" * 100_000, id="deep"),
     ],
 )
-def test_a_manifest_that_says_nothing_is_no_obstacle(tmp_path, text):
+def test_a_manifest_without_valid_kernels_is_ignored(tmp_path, text):
     path = tmp_path / "manifest.json"
     assert read_kernels(path) is None  # none yet
     path.write_text(text)
     assert read_kernels(path) is None
 
 
-def test_other_variables_in_a_manifest_are_not_taken_up(tmp_path):
+def test_other_variables_of_a_manifest_are_ignored(tmp_path):
     """A run folder from elsewhere does not set this process's environment."""
     kept = manifest_entry(INTEL, [SEEN])
     kept["environment"] = {**kept["environment"], "LD_PRELOAD": "evil.so"}
@@ -61,7 +61,7 @@ def test_other_variables_in_a_manifest_are_not_taken_up(tmp_path):
     assert found is not None and found.kernels == INTEL
 
 
-def test_nothing_is_said_where_all_is_as_it_should_be():
+def test_unchanged_kernels_have_no_warning():
     before = RecordedKernels(INTEL, ("a1",))
     assert warnings_for(INTEL, [SEEN, SEEN], 4, None) == []
     assert warnings_for(INTEL, [SEEN, SEEN], 4, before) == []
@@ -70,32 +70,30 @@ def test_nothing_is_said_where_all_is_as_it_should_be():
     assert warnings_for(by_hand_but_equal, [SEEN], 4, None) == []
 
 
-def test_decisions_that_move_are_named_with_what_may_help():
+def test_decisions_that_depend_on_the_batch_are_a_warning():
     (line,) = warnings_for(INTEL, [SEEN, MOVED], 4, None)
-    assert "rollout.forward_batch=4" in line and "actions, values change" in line
+    assert all(word in line for word in ("rollout.forward_batch=4", "actions, values"))
     assert "MKL_CBWR=COMPATIBLE" in line
     by_hand, line = warnings_for(HAND, [MOVED], 4, None)
-    assert "MKL_CBWR=SSE4_2 was set by hand" in by_hand and "AVX512,STRICT" in by_hand
+    assert "MKL_CBWR=SSE4_2" in by_hand and "AVX512,STRICT" in by_hand
     assert "unset MKL_CBWR" in line and "COMPATIBLE" not in line
 
 
-def test_kernels_that_move_where_decisions_don_t_are_for_the_manifest_alone():
+def test_kernels_whose_decisions_agree_are_recorded_without_a_warning():
     other = BatchInvariance(4, ("linear 39 to 4",), (), "a1")
     assert warnings_for(INTEL, [other], 4, None) == []
     assert manifest_entry(INTEL, [other])["rounding"]["kernels"] == ["linear 39 to 4"]
 
 
-def test_workers_that_round_unlike_each_other():
+def test_workers_with_other_rounding_are_a_warning():
     unlike = BatchInvariance(4, (), (), "b2")
-    (line,) = warnings_for(INTEL, [SEEN, unlike], 4, None)
-    assert "round sums differently" in line
+    assert len(warnings_for(INTEL, [SEEN, unlike], 4, None)) == 1
     assert warnings_for(INTEL, [SEEN, unlike], None, None) == []  # no bits were promised
 
 
-def test_a_run_that_goes_on_elsewhere_says_what_differs():
+def test_a_resume_on_another_processor_is_a_warning():
     (line,) = warnings_for(AMD, [SEEN], None, RecordedKernels(INTEL, ("b2",)))
     assert "GenuineIntel, MKL_CBWR=AVX512,STRICT" in line
     assert "AuthenticAMD, MKL_CBWR=AVX2,STRICT" in line
-    assert (
-        warnings_for(AMD, [SEEN], None, RecordedKernels(INTEL, ())) == []
-    )  # nothing is known of it
+    # without digests the rounding of the first part is unknown
+    assert warnings_for(AMD, [SEEN], None, RecordedKernels(INTEL, ())) == []

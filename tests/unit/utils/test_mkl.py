@@ -1,4 +1,4 @@
-"""The choice of matrix kernels: by what a processor offers, and never over a user's."""
+"""The choice of matrix kernels: by the processor's features, and never over a user's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from rlcore.utils.mkl import (
     user_setting,
 )
 
-AVX512_FLAGS, AVX2_FLAGS = NEEDED["AVX512"], NEEDED["AVX2"]
+AVX512_FLAGS = NEEDED["AVX512"]
+AVX2_FLAGS = NEEDED["AVX2"]
 XEON = Processor("AVX512", "GenuineIntel", ("amx_bf16", "avx512_bf16"))
 SKYLAKE = Processor("AVX512", "GenuineIntel")
 DESKTOP = Processor("AVX2", "GenuineIntel")
@@ -57,30 +58,28 @@ def test_the_best_strict_kernels_that_a_processor_has(flags, setting):
     assert from_flags("GenuineIntel", flags | {"sse2"}).setting == setting
 
 
-def test_where_there_is_no_mkl_nothing_is_set():
+def test_without_mkl_nothing_is_set():
     assert ARM.setting == "" and common_environment([ARM, ARM]) == {}
 
 
-def test_processors_have_in_common_what_all_offer():
+def test_common_features_are_those_of_all_processors():
     assert common_features([XEON]) == XEON
     assert common_features([XEON, SKYLAKE]) == SKYLAKE
     assert common_features([DESKTOP, XEON]) == DESKTOP
     assert common_features([XEON, EPYC]) == Processor("AVX512", "any", ("avx512_bf16",))
 
 
-def test_a_better_one_is_held_to_what_is_shared():
+def test_a_better_processor_uses_the_common_features():
     assert common_environment([XEON, XEON]) == {MKL: "AVX512,STRICT"}  # alike: nothing to hold
-    assert common_environment([XEON, SKYLAKE]) == {
-        MKL: "AVX512,STRICT", ATEN: "avx512", ONEDNN: "AVX512_CORE",
-    }  # fmt: skip
+    shared = common_environment([XEON, SKYLAKE])
+    assert shared == {MKL: "AVX512,STRICT", ATEN: "avx512", ONEDNN: "AVX512_CORE"}
     assert common_environment([XEON, DESKTOP]) == {MKL: "AVX2,STRICT", ATEN: "avx2", ONEDNN: "AVX2"}
     # the only kernels of MKL that are the same on processors of two makers
-    assert common_environment([XEON, EPYC]) == {
-        MKL: "COMPATIBLE", ATEN: "avx512", ONEDNN: "AVX512_CORE_BF16",
-    }  # fmt: skip
+    shared = common_environment([XEON, EPYC])
+    assert shared == {MKL: "COMPATIBLE", ATEN: "avx512", ONEDNN: "AVX512_CORE_BF16"}
 
 
-def test_a_run_goes_on_with_what_it_began_with():
+def test_a_resume_uses_the_kernels_of_the_start():
     begun = choose_for_workers([DESKTOP])
     assert begun == Kernels(DESKTOP, {MKL: "AVX2,STRICT"})
     again = choose_for_workers([XEON], begun)
@@ -89,19 +88,19 @@ def test_a_run_goes_on_with_what_it_began_with():
     assert choose_for_workers([DESKTOP], again) == again  # and back where it began
 
 
-def test_a_processor_that_can_t_takes_its_own_best():
+def test_a_processor_without_the_earlier_kernels_uses_its_own_best():
     assert choose_for_workers([DESKTOP], choose_for_workers([XEON])) == choose_for_workers(
         [DESKTOP]
     )
     assert choose_for_workers([EPYC], choose_for_workers([XEON])) == choose_for_workers([EPYC])
 
 
-def test_what_a_user_set_by_hand_in_the_earlier_run_is_taken_up():
+def test_kernels_that_a_user_set_before_are_used_at_a_resume():
     begun = Kernels(XEON, {MKL: "AVX512"}, by_hand=True)
     assert choose_for_workers([XEON], begun).environment == {MKL: "AVX512"}
 
 
-def test_what_a_user_sets_is_kept(monkeypatch):
+def test_kernels_that_a_user_sets_are_kept(monkeypatch):
     monkeypatch.setenv(MKL, "SSE4_2")
     assert user_setting() == "SSE4_2"
     assert choose_for_workers([XEON], choose_for_workers([XEON])) == Kernels(
@@ -111,14 +110,14 @@ def test_what_a_user_sets_is_kept(monkeypatch):
     assert user_setting() == "SSE4_2"  # still known as theirs
 
 
-def test_adopting_is_told_from_a_user_s_choice():
+def test_chosen_kernels_are_not_taken_for_a_user_s():
     apply_kernels(choose_for_workers([XEON, DESKTOP]))
     assert (os.environ[MKL], os.environ[ATEN]) == ("AVX2,STRICT", "avx2")
     assert user_setting() is None
 
 
 def imported(**environment: str) -> list[str | None]:
-    """(MKL_CBWR, what of it is by hand) after `import rlcore` in a fresh interpreter."""
+    """Return MKL_CBWR and the user's setting after `import rlcore` in a fresh interpreter."""
     script = (
         "import json, os, rlcore, rlcore.utils.mkl as k;"
         "print(json.dumps([os.environ.get('MKL_CBWR'), k.user_setting()]))"
@@ -131,7 +130,7 @@ def imported(**environment: str) -> list[str | None]:
     return found
 
 
-def test_importing_chooses_and_leaves_a_user_s_choice_alone():
+def test_import_chooses_kernels_unless_a_user_did():
     own = local_processor().setting or None
     assert imported() == [own, None]
     assert imported(MKL_CBWR="AVX2") == ["AVX2", "AVX2"]

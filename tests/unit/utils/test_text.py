@@ -38,12 +38,12 @@ def test_a_long_value_is_cut_and_any_object_has_a_text():
     assert "Stranger object at" in shorten(Stranger(), 200)
 
 
-def test_many_names_are_counted():
+def test_a_long_list_is_abbreviated():
     assert abbreviate_list(["a", "b"], 2) == "a, b"
     assert abbreviate_list(["a", "b", "c", "d", "e"], 2) == "a, b and 3 more"
 
 
-def test_numbers_that_follow_each_other_are_spans():
+def test_consecutive_numbers_are_ranges():
     assert format_ranges([3, 1, 2, 7, 2]) == "1-3,7"
     assert format_ranges([3, 1, 2, 7], " to ", ", ") == "1 to 3, 7"
     assert format_ranges([]) == ""
@@ -61,5 +61,5 @@ def test_numbers_that_follow_each_other_are_spans():
         ("two\nlines\tµ 机 ─", "two\nlines\tµ 机 ─"),
     ],
 )
-def test_what_steers_a_terminal_is_spelled_out(text, shown):
+def test_control_characters_are_escaped(text, shown):
     assert strip_control(text) == shown

@@ -1,4 +1,4 @@
-"""A process whose main thread can't act any more is ended by its watchdog: with the right words."""
+"""A process whose main thread hangs is ended by its watchdog, with the error."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def until_gone(process: psutil.Process) -> None:
         time.sleep(0.01)
 
 
-def test_what_takes_too_long_ends_with_its_error():
+def test_a_hanging_thread_ends_with_the_error_of_its_limit():
     run, child = start(
         "with watchdog.guard(1.0):\n"
         "    child()\n"
@@ -61,12 +61,11 @@ def test_what_takes_too_long_ends_with_its_error():
     )
     _, err = run.communicate(timeout=LONGEST)
     assert run.returncode == WorkerError.exit_code
-    assert err.startswith("error: it hangs\nthe main thread was at:\n")
-    assert err.endswith("  hint: look\n")
+    assert "it hangs" in err and "in block" in err and "hint: look" in err
     until_gone(child)
 
 
-def test_a_person_in_the_debugger_may_take_longer():
+def test_a_debugger_suspends_the_limit():
     code = (
         "import pdb\n"  # before the limit: it takes a while on a busy machine
         "with watchdog.guard(1.0), watchdog.time_limit(WorkerError('it hangs'), 0.8):\n"
@@ -88,7 +87,7 @@ def test_a_person_in_the_debugger_may_take_longer():
 @pytest.mark.quick(1)
 @pytest.mark.skipif(sys.platform != "linux", reason="a lock of glibc's")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_second_signal_ends_what_hears_none(number: signal.Signals):
+def test_a_second_signal_ends_a_hanging_process(number: signal.Signals):
     """The first is held back, as during an update; the second ends after 0.2 s."""
     run, child = start(
         "with watchdog.guard(0.2), watchdog.defer_first_signal():\n    child(); block()\n"
@@ -99,6 +98,6 @@ def test_a_second_signal_ends_what_hears_none(number: signal.Signals):
     assert run.poll() is None  # the first alone does nothing
     run.send_signal(number)
     _, err = run.communicate(timeout=LONGEST)
-    words = "interrupted" if number == signal.SIGINT else "terminated"
-    assert (run.returncode, err) == (128 + number, f"rlcore: {words}\n")
+    cause = "interrupted" if number == signal.SIGINT else "terminated"
+    assert run.returncode == 128 + number and cause in err
     until_gone(child)
