@@ -237,36 +237,41 @@ class SavedRun(os.PathLike[str]):
         Raises:
             CheckpointError: a file is damaged, or is a link to outside the run's folder.
         """
-        from rlcore.files.atomic import is_partial
-        from rlcore.files.damaged_files import damaged_error
-        from rlcore.files.symlinks import require_inside
-        from rlcore.runs.parquet import read_note
-        from rlcore.runs.tables import read_results
-
-        folder = self.folder.evaluations
-        require_inside(self.folder.path, (folder, *folder.glob("*")))
-        evaluations = {}
-        for path in sorted(folder.glob("*.parquet")):
-            if not is_partial(path.name):
-                rules = read_note(path).get("protocol", {})
-                if not isinstance(rules, Mapping):
-                    raise damaged_error(path, f"its protocol can't be {rules!r}")
-                evaluations[path.stem] = Evaluation(read_results(path), rules, path.stem)
-        return evaluations
+        return {label: self._read_evaluation(path) for label, path in self._tables().items()}
 
     def evaluation(self, label: str = "after") -> Evaluation:
         """Return the evaluation with this label.
 
         Raises:
-            CheckpointError: the run has no such evaluation, or a file is damaged.
+            CheckpointError: the run has no such evaluation, or its file is damaged.
         """
-        evaluations = self.evaluations()
-        if label not in evaluations:
+        tables = self._tables()
+        if label not in tables:
             raise CheckpointError(
                 f"{self.folder.path} has no evaluation {label!r}"
-                f"{choices_message(label, evaluations, none='none was made yet')}"
+                f"{choices_message(label, tables, none='none was made yet')}"
             )
-        return evaluations[label]
+        return self._read_evaluation(tables[label])
+
+    def _tables(self) -> dict[str, Path]:
+        """Return the files of the evaluations by label."""
+        from rlcore.files.atomic import is_partial
+        from rlcore.files.symlinks import require_inside
+
+        folder = self.folder.evaluations
+        require_inside(self.folder.path, (folder, *folder.glob("*")))
+        paths = sorted(folder.glob("*.parquet"))
+        return {path.stem: path for path in paths if not is_partial(path.name)}
+
+    def _read_evaluation(self, path: Path) -> Evaluation:
+        from rlcore.files.damaged_files import damaged_error
+        from rlcore.runs.parquet import read_note
+        from rlcore.runs.tables import read_results
+
+        rules = read_note(path).get("protocol", {})
+        if not isinstance(rules, Mapping):
+            raise damaged_error(path, f"its protocol can't be {rules!r}")
+        return Evaluation(read_results(path), rules, path.stem)
 
     def episodes(self, label: str = "after") -> list[EpisodeResult]:
         """Return the episodes of an evaluation; see :meth:`evaluation`."""

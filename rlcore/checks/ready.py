@@ -20,7 +20,7 @@ from rlcore.checks.plugin_files import doctor_rows
 from rlcore.checks.resources import resources
 from rlcore.checks.run import announce, lacking_trackers, survey
 from rlcore.config.bind import SLOTS
-from rlcore.config.compose import MissingValueError
+from rlcore.config.layers import MissingValueError
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.component import Kind
 from rlcore.contracts.errors import (

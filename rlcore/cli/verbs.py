@@ -20,8 +20,9 @@ from rlcore.checks.placement_table import placement_table
 from rlcore.checks.ready import MISSING_INPUTS, Purpose, find_obstacles, require
 from rlcore.cli.request import ABOUT_HYDRA, PLAIN, Form, Request, parse_request, print_help
 from rlcore.config.catalog import COMPONENT_GROUPS
-from rlcore.config.compose import IncompleteRecipeError, compose, to_yaml, yaml_below
+from rlcore.config.compose import compose, to_yaml, yaml_below
 from rlcore.config.costs import recipe_costs
+from rlcore.config.layers import IncompleteRecipeError
 from rlcore.config.overrides import overridden_keys
 from rlcore.config.schema import RunConfig
 from rlcore.config.warning import warn

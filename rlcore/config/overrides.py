@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import ChoiceSweep, Override
 from hydra.errors import HydraException
 
 from rlcore.config.bind import Partial, unknown_key
 from rlcore.config.catalog import BY_RECIPE, COMPONENT_GROUPS, EXPERIMENT, SIDES, Catalog
-from rlcore.config.scalars import as_text, value_of
+from rlcore.config.scalars import Scalar, as_text, parse_value, value_of
 from rlcore.config.schema import RunConfig
 from rlcore.config.schema_tree import leaves
 from rlcore.config.translation import Values, translate_keys
@@ -112,6 +112,27 @@ def quote(text: str | Path) -> str:
     reads them as they are.
     """
     return "'" + re.sub(r"\\+(?='|\Z)", r"\g<0>\g<0>", str(text)).replace("'", "\\'") + "'"
+
+
+def quote_scalars(value: str) -> str:
+    """Quote a scalar, or each scalar of a list `a,b` or of `choice(...)`: `1e5,b` -> `'1e5',b`.
+
+    Quotes preserve the text of a number or boolean; other values are returned unchanged.
+    """
+    choices = re.fullmatch(r"choice\((.*)\)", value, re.DOTALL)
+    if choices:
+        return f"choice({quote_scalars(choices[1])})"
+    parsed = parse_value(value)
+    if isinstance(parsed, Scalar):
+        return quote(parsed.text)
+    if not isinstance(parsed, ChoiceSweep) or not parsed.simple_form:
+        return value
+    return ",".join(
+        quote(element.text)
+        if isinstance(element, Scalar)
+        else Override._get_value_element_as_str(element)
+        for element in parsed.list
+    )
 
 
 def split(catalog: Catalog, overrides: Sequence[Override]) -> tuple[list[str], list[Values]]:

@@ -49,16 +49,28 @@ def read_mapping(file: Path) -> dict[str, Any]:
 
 
 def read_scalars(file: Path) -> dict[str, Any]:
-    """Read a mapping from a YAML file, with scalars (:mod:`rlcore.config.scalars`).
+    """Read a mapping from a YAML file; see :func:`parse_scalars`.
+
+    Raises:
+        ConfigError: the file can't be read, or is no such mapping.
+    """
+    return parse_scalars(_text_of(file), file)
+
+
+def parse_scalars(text: str, file: Path) -> dict[str, Any]:
+    """Parse a mapping from YAML, with scalars (:mod:`rlcore.config.scalars`).
 
     Numbers and booleans in the defaults list are replaced by their text, as they name options.
 
+    Args:
+        file: where the text is from, for error messages.
+
     Raises:
-        ConfigError: the file can't be read, is not YAML, is nested too deeply, or does not contain
-            a mapping with string keys.
+        ConfigError: the text is not YAML, is nested too deeply, or does not contain a mapping with
+            string keys.
     """
     try:
-        content = deepcopy(_content(_text_of(file)))
+        content = deepcopy(_content(text))
     except RecursionError:
         raise ConfigError(f"{file}: its values are nested too deeply") from None
     except (ValueError, YAMLError, OmegaConfBaseException) as error:

@@ -8,7 +8,6 @@ be recovered is a :class:`Scalar` until :func:`resolve_scalars` looks up the typ
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -28,7 +27,6 @@ from omegaconf._utils import get_yaml_loader
 from rlcore.config import schema_tree
 
 _TAGS = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool")}
-_TEXT = re.compile(r"(?:list\[str\]|dict\[str, str\]|str)(?: \| None)?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,15 +82,6 @@ def plain_value(value: Any) -> Any:
     return _replaced(value, lambda scalar: scalar.value)
 
 
-def is_text_type(type_name: str) -> bool:
-    """Check whether a type is `str`, `list[str]` or `dict[str, str]`, or one of them or None.
-
-    Args:
-        type_name: the annotation in the dataclass, e.g. "str | None".
-    """
-    return _TEXT.fullmatch(type_name) is not None
-
-
 def resolve_scalars(values: Mapping[str, Any], section: Any) -> dict[str, Any]:
     """Replace scalars by their text or their value, depending on the type of their key.
 
@@ -113,7 +102,7 @@ def resolve_scalars(values: Mapping[str, Any], section: Any) -> dict[str, Any]:
         if schema_tree.is_section(default) and isinstance(value, Mapping):
             resolved[raw] = _like(value, resolve_scalars(value, default))
         else:
-            is_text = name and is_text_type(schema_tree.type_of(section, name))
+            is_text = name and schema_tree.is_text_type(schema_tree.type_of(section, name))
             resolved[raw] = as_text(value) if is_text else plain_value(value)
     return resolved
 

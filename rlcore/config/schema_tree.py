@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # trees of plain values need no schema
     from rlcore.config.schema import Range, RunConfig
     from rlcore.config.schema.keys import Fixed, Place, TrustedKey, When
+
+_TEXT = re.compile(r"(?:list\[str\]|dict\[str, str\]|str)(?: \| None)?")
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,20 @@ class Key:
     default: Any
     when: tuple[When, ...]
     fixed: Fixed
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it holds a text, or several in a list or mapping; see :func:`is_text_type`."""
+        return is_text_type(self.type)
+
+
+def is_text_type(name: str) -> bool:
+    """Check whether a type is `str`, `list[str]` or `dict[str, str]`, or one of them or None.
+
+    Args:
+        name: the annotation in the dataclass, e.g. "str | None".
+    """
+    return _TEXT.fullmatch(name) is not None
 
 
 def is_section(value: Any) -> bool:

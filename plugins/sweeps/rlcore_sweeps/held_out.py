@@ -23,7 +23,7 @@ from rlcore.config.overrides import quote
 from rlcore.contracts.errors import CheckpointError
 from rlcore.runs.statistics import paired_difference, success_rate
 from rlcore.runs.tables import EpisodeResult, comparable, read_results, success_by_start
-from rlcore_sweeps.job import JobFailedError, JobRecord, is_inside
+from rlcore_sweeps.job_record import JobFailedError, JobRecord, is_inside
 from rlcore_sweeps.request import DIR, SPLIT, SUBDIR, key_of, override_list
 from rlcore_sweeps.study import Study
 from rlcore_sweeps.study_record import StudyRecord, Trial

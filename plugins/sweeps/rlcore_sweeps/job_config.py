@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import io
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlcore.config.compose import load
+from rlcore.config.compose import from_yaml
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import UserError
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_plugins
+
+PRINTED = Path("--cfg=job")  # stands for the printed configuration in error messages
 
 
 def compose_job(command: Sequence[str]) -> RunConfig:
@@ -24,7 +25,7 @@ def compose_job(command: Sequence[str]) -> RunConfig:
     Raises:
         UserError: the configuration does not compose.
     """
-    return _load_text(_shown(command), trust=True)
+    return from_yaml(_shown(command), PRINTED, trust=True)
 
 
 def try_compose_job(command: Sequence[str]) -> RunConfig | None:
@@ -52,7 +53,7 @@ def require_no_code(command: Sequence[str], folder: Path) -> None:
     except UserError:
         return
     try:
-        _load_text(text, trust=False)
+        from_yaml(text, PRINTED)
     except UserError as error:
         setting = error.message.partition(" sets ")[2] or error.message
         raise type(error)(f"{folder} sets {setting}", hint=error.hint) from None
@@ -66,10 +67,3 @@ def _shown(command: Sequence[str]) -> str:
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(io.StringIO()):
         main([*words, "--cfg=job", "--package="])
     return output.getvalue()
-
-
-def _load_text(text: str, *, trust: bool) -> RunConfig:
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "config.yaml"
-        file.write_text(text, encoding="utf-8")
-        return load(file, trust=trust)

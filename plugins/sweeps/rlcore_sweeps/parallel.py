@@ -19,8 +19,10 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError, UserError
 from rlcore_sweeps import resources, table
-from rlcore_sweeps.job import JobRecord, RunningJob, forwarded_signal, objective_of
+from rlcore_sweeps.job import RunningJob, forwarded_signal
 from rlcore_sweeps.job_config import try_compose_job
+from rlcore_sweeps.job_record import JobRecord
+from rlcore_sweeps.objective import objective_of
 from rlcore_sweeps.progress import ProgressTable
 from rlcore_sweeps.request import SUBDIR, override_list
 from rlcore_sweeps.task import JobTask

@@ -14,7 +14,8 @@ from rich.live import Live
 from rich.table import Table
 
 from rlcore.utils.console import Canvas
-from rlcore_sweeps.job import JOBS, JobRecord, RunningJob
+from rlcore_sweeps.job import RunningJob
+from rlcore_sweeps.job_record import JOBS, JobRecord
 
 COLUMNS = ("job", "swept", "phase", "update", "success", "seconds", "left")
 TAIL = 20000  # bytes read from the end of a file

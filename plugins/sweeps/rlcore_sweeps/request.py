@@ -17,14 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import ChoiceSweep, Override
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from rlcore.cli.request import HYDRA_PREFIXES, require_effect
 from rlcore.config.catalog import BY_RECIPE, is_folder, is_override, named_recipe
-from rlcore.config.overrides import BOTH_SIDES, parse_overrides, quote
-from rlcore.config.scalars import Scalar, is_text_type, parse_value
+from rlcore.config.overrides import BOTH_SIDES, parse_overrides, quote, quote_scalars
 from rlcore.config.schema import RunConfig
 from rlcore.config.schema_tree import leaves, walk
 from rlcore.contracts.errors import CheckpointError, ConfigError, did_you_mean
@@ -234,31 +232,13 @@ def quote_text_values(words: Sequence[str], config: RunConfig) -> list[str]:
         words: result of :func:`to_hydra`.
         config: configuration of a job, which gives the types of keys.
     """
-    texts = {key.path for key in walk(config) if not key.section and is_text_type(key.type)}
+    texts = {key.path for key in walk(config) if not key.section and key.is_text}
     translated = []
     for word in words:
         start, sign, value = word.partition("=")
         path = key_of(word).replace(IN_HYDRA, "env.train.")
-        translated.append(f"{start}={_quoted(value)}" if sign and path in texts else word)
+        translated.append(f"{start}={quote_scalars(value)}" if sign and path in texts else word)
     return translated
-
-
-def _quoted(value: str) -> str:
-    """Quote a scalar, or each scalar of a list or `choice(...)`; other values are unchanged."""
-    inner = re.fullmatch(r"choice\((.*)\)", value, re.DOTALL)
-    if inner:
-        return f"choice({_quoted(inner[1])})"
-    read = parse_value(value)
-    if isinstance(read, Scalar):
-        return quote(read.text)
-    if not isinstance(read, ChoiceSweep) or not read.simple_form:
-        return value
-    return ",".join(
-        quote(element.text)
-        if isinstance(element, Scalar)
-        else Override._get_value_element_as_str(element)
-        for element in read.list
-    )
 
 
 def parsable(word: str) -> str:

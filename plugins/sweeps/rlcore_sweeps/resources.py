@@ -23,7 +23,7 @@ from rlcore.files.damaged_files import damaged_error, read_as
 from rlcore.placement import Inventory, joins
 from rlcore.placement.memory import main_memory, usable_memory
 from rlcore.plugins.registry import load_plugins
-from rlcore_sweeps.job import JOBS
+from rlcore_sweeps.job_record import JOBS
 
 FILE = "share"
 

@@ -16,12 +16,13 @@ from rlcore.config import schema_tree
 from rlcore.config.overrides import BOTH_SIDES
 from rlcore.contracts.errors import ConfigError
 from rlcore_sweeps.held_out import measure
-from rlcore_sweeps.job import SUCCESS
 from rlcore_sweeps.job_config import try_compose_job
+from rlcore_sweeps.objective import SUCCESS
 from rlcore_sweeps.request import SPLIT, key_of, to_rlcore
 from rlcore_sweeps.space import Space
-from rlcore_sweeps.study import Plan, Study, metric_of
+from rlcore_sweeps.study import Study, metric_of
 from rlcore_sweeps.study_record import HELD_OUT
+from rlcore_sweeps.study_settings import StudySettings
 from rlcore_sweeps.task import JobTask
 
 VERBS = ("train", "eval")
@@ -56,13 +57,14 @@ def sweep(
         raise ConfigError(f"a study has one objective, got {', '.join(task.objective)}")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     plain: Any = OmegaConf.to_container(OmegaConf.create(dict(settings)))
-    params, seeds = plain.pop("params"), tuple(plain.pop("seeds"))
-    space = Space.parse(words, params, context.config_loader)
+    study_settings = StudySettings(**plain)
+    space = Space.parse(words, study_settings.params, context.config_loader)
+    study_settings.check()
     launcher = Plugins.instance().instantiate_launcher(
         hydra_context=context, task_function=task, config=config
     )
     study = Study(
-        plan=Plan(seeds=seeds or (None,), **plain),
+        settings=study_settings,
         space=space,
         objective=task.objective[0] if task.objective else SUCCESS,
         split=_split(space.fixed),
@@ -104,13 +106,14 @@ def _default(study: Study, task: JobTask) -> Mapping[str, Any] | None:
 
 def _print_plan(study: Study) -> None:
     """Print the size and objective of a study, and which of its features have no effect."""
-    plan = study.plan
+    settings = study.settings
     print(
-        f"study: {plan.n_trials} trials of {len(plan.seeds)} runs, chosen by {study.objective} on "
-        f"{study.split} starts; proposed by {plan.sampler}, {plan.batch_size} at once",
+        f"study: {settings.n_trials} trials of {len(settings.run_seeds)} runs, chosen by "
+        f"{study.objective} on {study.split} starts; proposed by {settings.sampler}, "
+        f"{settings.batch_size} at once",
         flush=True,
     )
     if study.default is None:
         print("the recipe's own setting is not in the space, so it is not tried", flush=True)
-    if plan.pruner != "none" and metric_of(study.objective) is None:
+    if settings.pruner != "none" and metric_of(study.objective) is None:
         print(f"nothing is pruned: no evaluation tells of {study.objective}", flush=True)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any
 
 import optuna
 from hydra.core.utils import JobReturn, JobStatus
@@ -26,48 +26,22 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from rlcore.contracts.errors import ConfigError
-from rlcore_sweeps.job import METRIC, SUCCESS, JobFailedError, JobRecord
+from rlcore.files.typed import as_type
+from rlcore_sweeps.job_record import JobFailedError, JobRecord
+from rlcore_sweeps.objective import METRIC, SUCCESS
 from rlcore_sweeps.pruning import LOG, NAME, Evaluations, PruningRule
 from rlcore_sweeps.pruning import METRIC as SUCCESS_METRIC
-from rlcore_sweeps.samplers import NO_PRUNER, pruner_of, sampler_of
+from rlcore_sweeps.samplers import NO_PRUNER, sampler_of
 from rlcore_sweeps.space import SEED, Space
 from rlcore_sweeps.study_record import StudyRecord, Trial, TrialRun
+from rlcore_sweeps.study_settings import StudySettings
 
-DIRECTIONS = ("maximize", "minimize")
 STATES: dict[Any, TrialState] = {
     "complete": TrialState.COMPLETE,
     "pruned": TrialState.PRUNED,
     "failed": TrialState.FAIL,
 }
 Launch = Callable[[Sequence[Sequence[str]], int], Sequence[JobReturn]]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How a study searches; see `hydra_plugins.hydra_rlcore_sweeper`."""
-
-    n_trials: int
-    batch_size: int
-    seeds: tuple[int | None, ...]
-    direction: Literal["maximize", "minimize"]
-    sampler: str
-    sampler_options: Mapping[str, Any]
-    pruner: str
-    pruner_options: Mapping[str, Any]
-    seed: int
-
-    def __post_init__(self) -> None:
-        for name in ("n_trials", "batch_size"):
-            if (value := vars(self)[name]) < 1:
-                raise ConfigError(f"hydra.sweeper.{name} must be 1 or more, got {value}")
-        if self.direction not in DIRECTIONS:
-            raise ConfigError(
-                f"hydra.sweeper.direction must be {' or '.join(DIRECTIONS)}, got {self.direction!r}"
-            )
-        if len({*self.seeds}) < len(self.seeds):
-            raise ConfigError(f"sweep.seeds contains a seed twice: {[*self.seeds]}")
-        sampler_of(self.sampler, self.sampler_options)
-        pruner_of(self.pruner, self.pruner_options)
 
 
 @dataclass(frozen=True)
@@ -83,7 +57,7 @@ class Study:
     """A study in its sweep's folder.
 
     Attributes:
-        plan: how the study searches.
+        settings: how the study searches.
         space: the search space.
         objective: entry of summary.json, or metric, that a job returns.
         split: split that the objective is measured on, for the record.
@@ -94,7 +68,7 @@ class Study:
         trials: trials so far, by number, including those that are running.
     """
 
-    plan: Plan
+    settings: StudySettings
     space: Space
     objective: str
     split: str
@@ -113,7 +87,7 @@ class Study:
         """
         self._require_same()
         stored = self._open()
-        while len(done := stored.get_trials(deepcopy=False)) < self.plan.n_trials:
+        while len(done := stored.get_trials(deepcopy=False)) < self.settings.n_trials:
             start, end, batch = self._next_batch(done)
             finished = done[:start]
             proposed = self.propose(finished, range(start, end))
@@ -128,8 +102,10 @@ class Study:
 
     def show(self) -> None:
         """Launch the first batch, with the first seed only, to show its jobs; write nothing."""
-        first = self.propose([], range(min(self.plan.batch_size, self.plan.n_trials)))
-        self.launch([self._words(proposal.setting, self.plan.seeds[0]) for proposal in first], 0)
+        first = self.propose([], range(min(self.settings.batch_size, self.settings.n_trials)))
+        self.launch(
+            [self._words(proposal.setting, self.settings.run_seeds[0]) for proposal in first], 0
+        )
 
     def propose(self, finished: Sequence[FrozenTrial], numbers: range) -> list[Proposal]:
         """Propose the settings of a batch.
@@ -138,7 +114,7 @@ class Study:
             finished: trials of earlier batches.
             numbers: numbers of the batch's trials.
         """
-        study = optuna.create_study(study_name=NAME, direction=self.plan.direction)
+        study = optuna.create_study(study_name=NAME, direction=self.settings.direction)
         study.add_trials(finished)
         proposals: list[Proposal] = []
         for number in numbers:
@@ -147,7 +123,7 @@ class Study:
                 proposals.append(Proposal(dict(self.default)))
                 continue
             study.sampler = sampler_of(
-                self.plan.sampler, self.plan.sampler_options, self.plan.seed, number
+                self.settings.sampler, self.settings.sampler_options, self.settings.seed, number
             )
             values = study.ask(fixed_distributions=self.space.distributions).params
             attributes = dict(study.get_trials(deepcopy=False)[-1].system_attrs)
@@ -161,7 +137,7 @@ class Study:
         Rates on held-out starts are preserved while the best trial is the same.
         """
         values = {trial.number: trial.value for trial in self.trials if trial.value is not None}
-        choose = max if self.plan.direction == "maximize" else min
+        choose = max if self.settings.direction == "maximize" else min
         best = choose(values, key=values.__getitem__) if values else None
         before = StudyRecord.load(self.sweep)
         measured = {} if before is None or before.best != best else before.heldout
@@ -187,16 +163,17 @@ class Study:
 
     @property
     def _header(self) -> StudyRecord:
-        plan = self.plan
+        """The record without trials: what must not change while the study goes on."""
+        settings = self.settings
         return StudyRecord(
             self.objective,
             self.split,
-            plan.direction,
-            plan.sampler,
-            plan.pruner,
-            plan.seed,
-            plan.n_trials,
-            plan.seeds,
+            settings.direction,
+            settings.sampler,
+            settings.pruner,
+            settings.seed,
+            settings.n_trials,
+            settings.run_seeds,
         )
 
     def _require_same(self) -> None:
@@ -225,7 +202,7 @@ class Study:
             os.truncate(file, text.rfind(b"\n") + 1)
         storage = JournalStorage(JournalFileBackend(str(file)))
         return optuna.create_study(
-            storage=storage, study_name=NAME, direction=self.plan.direction, load_if_exists=True
+            storage=storage, study_name=NAME, direction=self.settings.direction, load_if_exists=True
         )
 
     def _next_batch(self, done: Sequence[FrozenTrial]) -> tuple[int, int, int]:
@@ -234,12 +211,12 @@ class Study:
         That is the last batch if the study was killed before it stored all trials of it, or else a
         new one.
         """
-        last = done[-1].user_attrs if done else {"end": 0, "batch": -1}
-        if len(done) < last["end"]:
-            start = sum(trial.user_attrs["batch"] < last["batch"] for trial in done)
-            return start, last["end"], last["batch"]
-        end = min(len(done) + self.plan.batch_size, self.plan.n_trials)
-        return len(done), end, last["batch"] + 1
+        batches = [_recorded(trial).batch for trial in done]
+        last = batches[-1] if done else -1
+        if done and len(done) < (end := done[-1].user_attrs["end"]):
+            return batches.index(last), end, last
+        end = min(len(done) + self.settings.batch_size, self.settings.n_trials)
+        return len(done), end, last + 1
 
     def _run_batch(self, proposed: Sequence[Proposal], batch: int) -> list[Trial]:
         """Run a batch: the first seed of each trial, then the other seeds of unpruned trials."""
@@ -247,7 +224,7 @@ class Study:
         self.trials += [
             Trial(start + place, batch, proposal.setting) for place, proposal in enumerate(proposed)
         ]
-        first, *others = self.plan.seeds
+        first, *others = self.settings.run_seeds
         self._run_jobs([(n, first) for n in range(start, len(self.trials))], start)
         for number, trial in enumerate(self.trials[start:], start):
             if trial.state == "running" and trial.runs[0].pruned is not None:
@@ -298,12 +275,12 @@ class Study:
 
     def _rule(self, number: int, finished: int, *, prunes: bool) -> PruningRule:
         metric = metric_of(self.objective)
-        may_prune = prunes and metric and self.plan.pruner != NO_PRUNER
+        may_prune = prunes and metric and self.settings.pruner != NO_PRUNER
         return PruningRule(
             metric or SUCCESS_METRIC,
-            self.plan.pruner if may_prune else None,
-            dict(self.plan.pruner_options),
-            self.plan.direction,
+            self.settings.pruner if may_prune else None,
+            dict(self.settings.pruner_options),
+            "maximize" if self.settings.direction == "maximize" else "minimize",
             number,
             finished,
         )
@@ -328,23 +305,18 @@ class Study:
         return TrialRun(job, seed, folder, value, steps.values, steps.pruned, steps.updates)
 
     def _finished(self, trial: Trial, proposed: Proposal, end: int) -> FrozenTrial:
-        """Return a finished trial as Optuna's storage holds it.
+        """Return a finished trial as Optuna's storage holds it, with its record.
 
         Args:
             end: number of the batch's last trial + 1.
         """
         first = trial.runs[0]
-        steps = {int(step): value for step, value in first.steps.items()}
         return self.trial(
             STATES[trial.state],
             trial.setting,
             value=trial.value,
-            intermediate_values=steps,
-            user_attrs={
-                "batch": trial.batch,
-                "end": end,  # of its batch
-                "runs": [asdict(run) for run in trial.runs],
-            },
+            intermediate_values={int(step): value for step, value in first.steps.items()},
+            user_attrs={"end": end, "record": asdict(trial)},
             system_attrs=proposed.attributes | Evaluations.load(self.sweep, first.job).attributes,
         )
 
@@ -358,8 +330,5 @@ def metric_of(objective: str) -> str | None:
 
 
 def _recorded(trial: FrozenTrial) -> Trial:
-    """Convert a finished trial from Optuna's storage to its record in `trials.json`."""
-    (state,) = [name for name, optuna_state in STATES.items() if optuna_state == trial.state]
-    value = trial.value if trial.state == TrialState.COMPLETE else None
-    runs = tuple(TrialRun(**run) for run in trial.user_attrs["runs"])
-    return Trial(trial.number, trial.user_attrs["batch"], dict(trial.params), state, value, runs)
+    """Return the record of a trial in Optuna's storage."""
+    return as_type(Trial, trial.user_attrs["record"])

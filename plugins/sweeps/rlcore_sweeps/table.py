@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from rlcore.files.damaged_files import damaged_on, read_mapping
 from rlcore.files.typed import as_type
 from rlcore.runs.folder import SWEEP_TABLE
 from rlcore.utils.console import as_text
-from rlcore_sweeps.job import JobRecord
+from rlcore_sweeps.job_record import JobRecord
 from rlcore_sweeps.study_record import StudyRecord
 from rlcore_sweeps.study_summary import summary_lines
 
@@ -41,6 +43,17 @@ def failures(records: Sequence[JobRecord]) -> str:
         return ""
     lines = [f"  {record.number} {record.label}: {record.error}" for record in failed]
     return "\n".join([f"{len(failed)} of {len(records)} jobs failed:", *lines, ""])
+
+
+def print_table(sweep: Path) -> int:
+    """Write and print the table, and print the failures on stderr; return the exit code."""
+    write(sweep)
+    width = min(WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else WIDTH
+    failed = failures(JobRecord.load_all(sweep))
+    shown = text(sweep, width).removesuffix(failed)
+    print(f"{shown}written to {sweep / SWEEP_TABLE}", flush=True)
+    print(failed, end="", file=sys.stderr)
+    return 1 if failed else 0
 
 
 def text(sweep: Path, width: int = WIDTH) -> str:

@@ -13,16 +13,10 @@ from omegaconf import DictConfig
 from rlcore.config.catalog import BY_RECIPE
 from rlcore.contracts.errors import ConfigError
 from rlcore.utils import signals
-from rlcore_sweeps.job import (
-    JobFailedError,
-    JobRecord,
-    RunningJob,
-    command_of,
-    objective_of,
-    wait_for,
-    with_final_state,
-)
+from rlcore_sweeps.job import RunningJob, command_of, wait_for, with_final_state
 from rlcore_sweeps.job_config import require_no_code
+from rlcore_sweeps.job_record import JobFailedError, JobRecord
+from rlcore_sweeps.objective import objective_of
 from rlcore_sweeps.request import SUBDIR, override_list, to_rlcore
 
 Objective = float | tuple[float, ...] | None

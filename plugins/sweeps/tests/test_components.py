@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from internals import read_metrics
-from rlcore_sweeps.job import JobRecord
+from rlcore_sweeps.job_record import JobRecord
 
 from rlcore.cli.main import main
 from rlcore.files.reading import read_json, read_yaml

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rlcore_sweeps.job import JobRecord
+from rlcore_sweeps.job_record import JobRecord
 from rlcore_sweeps.pruning import Evaluations, record_evaluation
 from rlcore_sweeps.request import SweepRequest
 from rlcore_sweeps.resources import find_share

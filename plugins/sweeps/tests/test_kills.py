@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from rlcore_sweeps.job import JobRecord
+from rlcore_sweeps.job_record import JobRecord
 
 RLCORE = [sys.executable, "-m", "rlcore.cli.main"]
 TOY = [

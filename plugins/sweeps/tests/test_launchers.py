@@ -13,7 +13,7 @@ import venv
 from pathlib import Path
 
 import pytest
-from rlcore_sweeps.job import JobRecord
+from rlcore_sweeps.job_record import JobRecord
 
 from rlcore.files.reading import read_yaml
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from rlcore_sweeps import job
-from rlcore_sweeps.job import JobRecord
+from rlcore_sweeps.job_record import JobRecord
 
 from rlcore.cli.main import main
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 from rlcore_sweeps import job
-from rlcore_sweeps.job import JobRecord, RunningJob, wait_for, with_final_state
+from rlcore_sweeps.job import RunningJob, wait_for, with_final_state
+from rlcore_sweeps.job_record import JobRecord
 
 from rlcore.cli.main import main
 

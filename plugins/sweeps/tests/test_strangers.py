@@ -10,7 +10,7 @@ import pytest
 from hydra.types import RunMode
 from rlcore_sweeps import job
 from rlcore_sweeps.command import main, run_sweep
-from rlcore_sweeps.job import JOBS, JobRecord
+from rlcore_sweeps.job_record import JOBS, JobRecord
 from rlcore_sweeps.loader import SweepLoader
 from rlcore_sweeps.request import FILE, SweepRequest
 from rlcore_sweeps.safe_overrides import is_safe

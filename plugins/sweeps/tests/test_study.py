@@ -11,12 +11,13 @@ import optuna
 import pytest
 from hydra.core.utils import JobReturn, JobStatus
 from optuna.trial import TrialState, create_trial
-from rlcore_sweeps.job import JobRecord
+from rlcore_sweeps.job_record import JobRecord
 from rlcore_sweeps.pruning import PruningRule, record_evaluation
 from rlcore_sweeps.samplers import SAMPLERS, sampler_of
 from rlcore_sweeps.space import Space
-from rlcore_sweeps.study import LOG, NAME, Plan, Study
+from rlcore_sweeps.study import LOG, NAME, Study
 from rlcore_sweeps.study_record import StudyRecord
+from rlcore_sweeps.study_settings import StudySettings
 from rlcore_sweeps.study_summary import summary_lines
 
 from rlcore.contracts.errors import ConfigError
@@ -24,7 +25,7 @@ from rlcore.contracts.run import Run
 
 UPDATES = 4
 PLAN = {
-    "n_trials": 7, "batch_size": 2, "seeds": (0, 1), "direction": "maximize", "sampler": "tpe",
+    "n_trials": 7, "batch_size": 2, "seeds": [0, 1], "direction": "maximize", "sampler": "tpe",
     "sampler_options": {"n_startup_trials": 2}, "pruner": "median",
     "pruner_options": {"n_startup_trials": 2}, "seed": 3,
 }  # fmt: skip
@@ -81,10 +82,10 @@ class Machine:
 
 
 def study(machine: Machine, default=None, **changes) -> Study:
-    return Study(
-        Plan(**{**PLAN, **changes}), Space.parse(WORDS, {}), "success_after.rate", "validation",
-        machine.sweep, machine, default,
-    )  # fmt: skip
+    settings = StudySettings(**{**PLAN, **changes})
+    space = Space.parse(WORDS, {})
+    objective = "success_after.rate"
+    return Study(settings, space, objective, "validation", machine.sweep, machine, default)
 
 
 def settings(trials: StudyRecord) -> list[float]:

@@ -16,7 +16,7 @@ import pytest
 from hydra.core.plugins import Plugins
 from hydra.plugins.launcher import Launcher
 from rlcore_sweeps import job
-from rlcore_sweeps.job import JobRecord
+from rlcore_sweeps.job_record import JobRecord
 from rlcore_sweeps.request import FILE
 
 from rlcore.cli.main import main

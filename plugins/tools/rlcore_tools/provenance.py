@@ -19,7 +19,6 @@ from rlcore.config.bind import unknown_key
 from rlcore.config.catalog import EXPERIMENT, SIDES, Catalog
 from rlcore.config.explain import explain
 from rlcore.config.overrides import overridden_keys
-from rlcore.config.scalars import plain_value
 from rlcore.config.schema import RunConfig
 from rlcore.plugins.registry import load_plugins
 from rlcore.utils.text import format_value
@@ -63,7 +62,10 @@ def _set_by_overrides(words: Sequence[str], path: str) -> Iterator[tuple[str, An
 
 
 def _set_by_files(root: RunConfig, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield ("GROUP=NAME, FILE:LINE", value) for each file that sets a key, in override order."""
+    """Yield ("GROUP=NAME, FILE:LINE", value) for each file that sets a key, in override order.
+
+    A number or boolean is shown as the file spells it.
+    """
     for layer in root.recipe.sources.files.layers if root.recipe.sources else ():
         value = schema_tree.find(layer.values, path, schema_tree)
         if value is schema_tree or layer.file is None:
@@ -72,10 +74,7 @@ def _set_by_files(root: RunConfig, path: str) -> Iterator[tuple[str, Any]]:
         side = layer.group.rpartition("/")[2]
         line = _line_of(layer.file, f"_{side}_.{key}") or _line_of(layer.file, key)
         if line is not None:  # else the option's name implies the value
-            yield (
-                f"{layer.group}={layer.option}, {_display_path(layer.file)}:{line}",
-                plain_value(value),
-            )
+            yield f"{layer.group}={layer.option}, {_display_path(layer.file)}:{line}", value
 
 
 def _display_path(path: Path) -> str:

@@ -11,7 +11,8 @@ from rlcore.checks import resources, run
 from rlcore.checks.doctor_rows import Finding
 from rlcore.checks.ready import Purpose, find_obstacles, require
 from rlcore.cli.main import main
-from rlcore.config.compose import IncompleteRecipeError, MissingValueError, compose
+from rlcore.config.compose import compose
+from rlcore.config.layers import IncompleteRecipeError, MissingValueError
 from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import AssetError, ConfigError, UserError
 from rlcore.contracts.hookspecs import hookimpl

@@ -5,7 +5,7 @@ module is executed before it is in `sys.modules`, so the dataclass needs real ty
 no `from __future__ import annotations`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
@@ -13,36 +13,16 @@ from hydra.core.config_store import ConfigStore
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
+from rlcore_sweeps.study_settings import StudySettings
 
 from rlcore.contracts.errors import ConfigError
 
 
 @dataclass
-class RlcoreOptunaConf:
-    """Settings of the sweeper.
-
-    Attributes:
-        n_trials: number of settings to try.
-        batch_size: trials that are proposed together, so that they can run in parallel.
-        seeds: `runner.seed` of the runs of a trial; none: one run, with the recipe's.
-        direction: "maximize" or "minimize" the objective.
-        sampler, sampler_options: name of a sampler, and keyword arguments of Optuna's class.
-        pruner, pruner_options: the same of a pruner; "none": no run is pruned.
-        seed: seed of the sampler.
-        params: search space by key; overrides of the command line win.
-    """
+class RlcoreOptunaConf(StudySettings):
+    """Settings of the sweeper: those of the study, and the class that Hydra instantiates."""
 
     _target_: str = "hydra_plugins.hydra_rlcore_sweeper.sweeper.RlcoreOptunaSweeper"
-    n_trials: int = 20
-    batch_size: int = 2
-    seeds: list[int] = field(default_factory=list)
-    direction: str = "maximize"
-    sampler: str = "tpe"
-    sampler_options: dict[str, Any] = field(default_factory=dict)
-    pruner: str = "median"
-    pruner_options: dict[str, Any] = field(default_factory=dict)
-    seed: int = 0
-    params: dict[str, Any] = field(default_factory=dict)
 
 
 ConfigStore.instance().store(

@@ -18,7 +18,6 @@ from rlcore.files.reading import check_yaml, read_json, read_text, read_yaml
 from rlcore.files.symlinks import leaves_folder, require_inside
 from rlcore.runs.contradictions import find_contradictions
 from rlcore.runs.folder import RunFolder
-from rlcore.runs.parquet import read_note
 from rlcore.runs.tables import EpisodeResult, comparable, read_results
 from rlcore_tools.run_paths import clip, last_evaluation
 
@@ -68,12 +67,16 @@ class RunRecord:
     def metrics(self) -> list[dict[str, float | None]]:
         """Lines of `metrics.jsonl`, without a last line that a kill cut off."""
         require_inside(self.folder.path, (self.folder.metrics,))
-        return SavedRun(self.folder, self.folder.path).metrics()
+        return self._saved.metrics()
 
     @cached_property
     def evaluations(self) -> dict[str, Evaluation]:
         """Evaluations by label: "before", "after", "step_000010", ..."""
-        return SavedRun(self.folder, self.folder.path).evaluations()
+        return self._saved.evaluations()
+
+    @property
+    def _saved(self) -> SavedRun:
+        return SavedRun(self.folder, self.folder.path)
 
     @property
     def before(self) -> list[EpisodeResult] | None:
@@ -104,10 +107,8 @@ class RunRecord:
         """
         table = last_evaluation(self.folder.evaluations) or self.folder.before
         require_inside(self.folder.path, (table.parent, table))
-        recorded = read_note(table).get("protocol") if table.is_file() else None
-        if isinstance(recorded, Mapping) and recorded:
-            return recorded
-        return self.manifest.get("evaluation_protocol") or {}
+        recorded = self._saved.evaluation(table.stem).protocol if table.is_file() else {}
+        return recorded or self.manifest.get("evaluation_protocol") or {}
 
     @property
     def other_protocols(self) -> dict[str, str]:
