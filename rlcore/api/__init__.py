@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rlcore.runs.checkpoint import Checkpoint as Checkpoint
     from rlcore.runs.checkpoint import writing as writing
     from rlcore.training.assembly import Assembly as Assembly
-    from rlcore.training.env_in_process import checked_env as checked_env
+    from rlcore.training.env_in_process import build_checked_env as build_checked_env
     from rlcore.training.play_episode import Phase as Phase
     from rlcore.training.play_episode import Played as Played
     from rlcore.training.play_episode import named_episode as named_episode
@@ -53,7 +53,7 @@ _HOMES = {
     "Phase": "rlcore.training.play_episode",
     "Played": "rlcore.training.play_episode",
     "Trace": "rlcore.rollout.messages",
-    "checked_env": "rlcore.training.env_in_process",
+    "build_checked_env": "rlcore.training.env_in_process",
     "named_episode": "rlcore.training.play_episode",
     "play_episode": "rlcore.training.play_episode",
     "play_episodes": "rlcore.training.play_episode",

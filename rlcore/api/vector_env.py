@@ -25,7 +25,7 @@ from rlcore.contracts.errors import ConfigError, choices_message
 from rlcore.contracts.protocols import Observation
 from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.plugins.registry import load_plugins
-from rlcore.training.env_in_process import checked_env
+from rlcore.training.env_in_process import build_checked_env
 from rlcore.workers.checked_env import CheckedEnv
 
 if TYPE_CHECKING:
@@ -304,7 +304,7 @@ def vector_env(config: RunConfig, *, num_envs: int, side: Phase) -> GymnasiumVec
     settings = config.env.sides[side]
     alone = replace(config, runner=replace(config.runner, only_eval=side == "eval"))
     require(find_obstacles(alone, load_plugins(), whole=False)[1])
-    checked, spec = checked_env(config, side, int(num_envs))
+    checked, spec = build_checked_env(config, side, int(num_envs))
     trials = spec.trials(settings.split)
     return GymnasiumVectorEnv(
         checked, trials[: settings.trials_per_task] if side == "eval" else trials

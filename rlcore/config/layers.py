@@ -21,7 +21,7 @@ from rlcore.config.scalars import resolve_scalars
 from rlcore.config.schema import RecipeConfig, RunConfig
 from rlcore.config.schema.env import OWN_INSTRUCTIONS
 from rlcore.config.schema.sources import MISSING, Sources
-from rlcore.config.translation import Values, take, translate_keys
+from rlcore.config.translation import Values, take, translate_foreign_keys
 from rlcore.config.warning import warn
 from rlcore.contracts.errors import ConfigError, UserError, collect_errors, join_errors
 from rlcore.files import hub
@@ -78,7 +78,7 @@ def bind_layers(
         del plugin_values[name]
     root = schema_for(registry, raw)
     raw = [resolve_scalars(layer, root) for layer in raw]
-    translate_keys(raw, registry, root)
+    translate_foreign_keys(raw, registry, root)
     if origin is not None:
         root.recipe = origin
     if sources and EXPERIMENT in sources.files.choices:  # runs of a recipe are named after it

@@ -21,7 +21,7 @@ from rlcore.config.catalog import BY_RECIPE, COMPONENT_GROUPS, EXPERIMENT, SIDES
 from rlcore.config.scalars import Scalar, as_text, parse_value, value_of
 from rlcore.config.schema import RunConfig
 from rlcore.config.schema_tree import leaves
-from rlcore.config.translation import Values, translate_keys
+from rlcore.config.translation import Values, translate_foreign_keys
 from rlcore.config.warning import ConfigWarning, warn
 from rlcore.contracts.errors import ConfigError
 from rlcore.files.reading import check_depth
@@ -215,7 +215,7 @@ def overridden_keys(words: Sequence[str]) -> frozenset[str]:
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConfigWarning)  # compose() has already warned
-        translate_keys(layers, load_plugins(), None)
+        translate_foreign_keys(layers, load_plugins(), None)
     # compared in lower case, as a key in another case is corrected when it is bound
     return frozenset(path.lower() for layer in layers for path, _ in leaves(layer))
 

@@ -165,7 +165,7 @@ def _key(field: Field[Any], value: Any, path: str, fixed: Fixed) -> Key:
         range=field.metadata.get("range", Range()),
         section=section,
         place=field.metadata.get("place"),
-        trusted=field.metadata.get("door"),
+        trusted=field.metadata.get("trusted"),
         default=None if section else _default(field),
         when=field.metadata.get("when", ()),
         fixed=field.metadata.get("fixed") or fixed,

@@ -18,6 +18,7 @@ from typing import Any
 from rlcore.config import schema_tree
 from rlcore.config.bind import SLOTS, Slot, default_settings
 from rlcore.config.catalog import TYPE_KEYS
+from rlcore.config.schema import Settings
 from rlcore.config.schema.sources import FileValues, merged
 from rlcore.config.warning import warn
 from rlcore.plugins.registry import Registry
@@ -109,7 +110,8 @@ def _shared_keys(registry: Registry, slot: Slot, recipe_name: str, name: str) ->
         name: name of the component that replaces it.
     """
     first, second = (type(default_settings(registry, slot, n)).__mro__ for n in (recipe_name, name))
-    base = next(c for c in first if c in second and (c is slot.base or "family" in vars(c)))
+    shared = [c for c in first if c in second and issubclass(c, Settings)]
+    base = next(c for c in shared if c is slot.base or c.is_family)
     classes = (*first[: first.index(base)], *second[: second.index(base)])
     redeclared = {key for cls in classes for key in inspect.get_annotations(cls)}
     common = {field.name for field in fields(base) if not field.metadata["own"]}

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 Values = dict[str, Any]
 
 
-def translate_keys(layers: list[Values], registry: Registry, config: RunConfig | None) -> None:
+def translate_foreign_keys(
+    layers: list[Values], registry: Registry, config: RunConfig | None
+) -> None:
     """Let the plugins translate keys of other systems, in place.
 
     Args:

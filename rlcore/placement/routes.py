@@ -16,8 +16,8 @@ from typing import Any, Literal, get_args
 
 from rlcore.placement.plan import Allocation
 
-Transport = Literal["object_store", "broadcast"]
-TRANSPORTS: tuple[Transport, ...] = get_args(Transport)
+WeightTransport = Literal["object_store", "broadcast"]
+TRANSPORTS: tuple[WeightTransport, ...] = get_args(WeightTransport)
 """Transports in the order in which they are served. A route waits only for routes of earlier
 transports, so no two processes can wait for each other."""
 TRANSPORT_NAMES = {"object_store": "the object store", "broadcast": "the network"}
@@ -37,7 +37,7 @@ class WeightRoute:
         number: number of the route among all routes of a run.
     """
 
-    transport: Transport
+    transport: WeightTransport
     sender: tuple[str, int]
     readers: tuple[int, ...]
     part: int = 0
@@ -88,7 +88,7 @@ def plan_weight_routes(
             route for node in nodes for route in _routes_to_node(node, actors, rollouts, shares)
         ]
     else:
-        transport: Transport = "broadcast" if sync == "broadcast" else "object_store"
+        transport: WeightTransport = "broadcast" if sync == "broadcast" else "object_store"
         readers = tuple(range(len(rollouts)))
         routes = [WeightRoute(transport, ("actor", part), readers, part) for part in range(shares)]
     allocations = {"actor": actors, "rollout": rollouts}

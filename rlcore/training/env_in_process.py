@@ -14,7 +14,7 @@ from rlcore.workers.env_worker import build_env
 from rlcore.workers.restarting_env import RestartingEnv
 
 
-def checked_env(config: RunConfig, side: str, num_envs: int) -> tuple[CheckedEnv, EnvSpec]:
+def build_checked_env(config: RunConfig, side: str, num_envs: int) -> tuple[CheckedEnv, EnvSpec]:
     """Build the env of a side, "train" or "eval", with `num_envs` rows; return it and its spec.
 
     Raises:

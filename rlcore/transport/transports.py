@@ -24,7 +24,7 @@ WAITING_FOR = "the actor's weights"
 
 
 @dataclass
-class Connections:
+class RouteConnections:
     """The state of one worker's routes that outlives a transfer.
 
     Attributes:
@@ -64,7 +64,10 @@ class Connections:
 
 
 def send_stream(
-    route: WeightRoute, announcement: Announcement, stream: ByteStream, connections: Connections
+    route: WeightRoute,
+    announcement: Announcement,
+    stream: ByteStream,
+    connections: RouteConnections,
 ) -> Conversation:
     """Send a stream in the announced buckets. Once this returns, the tensors may be changed."""
     if announcement.message_bytes and announcement.rendezvous is not None:
@@ -97,7 +100,7 @@ class IncomingRoute:
     announcement: Announcement
     stream: ByteStream
 
-    def receive(self, number: int, connections: Connections) -> Conversation:
+    def receive(self, number: int, connections: RouteConnections) -> Conversation:
         """Receive bucket `number` and write it into the policy's memory."""
         route = self.route
         if route.transport != "broadcast":

@@ -30,7 +30,7 @@ from rlcore.transport.layout import (
     local_shards,
     named_weights,
 )
-from rlcore.transport.transports import WAITING_FOR, Connections, IncomingRoute, send_stream
+from rlcore.transport.transports import WAITING_FOR, IncomingRoute, RouteConnections, send_stream
 
 
 def send_weights(
@@ -39,7 +39,7 @@ def send_weights(
     version: int,
     subset: Subset,
     routes: Sequence[WeightRoute],
-    connections: Connections,
+    connections: RouteConnections,
     locate: LocateWeight = identity,
 ) -> Conversation:
     """Send the weights that this process holds.
@@ -77,7 +77,7 @@ def receive_weights(
     *,
     reader: int,
     routes: Sequence[WeightRoute],
-    connections: Connections,
+    connections: RouteConnections,
     timeout: float,
     locate: LocateWeight = identity,
 ) -> Conversation:

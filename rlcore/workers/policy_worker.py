@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rlcore.contracts.protocols import Algorithm, Policy
     from rlcore.contracts.trajectory import Trajectory
     from rlcore.learner.offload import HostCopies
-    from rlcore.transport.transports import Connections
+    from rlcore.transport.transports import RouteConnections
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class PolicyWorker:
         # set by the rollout role and consumed by the actor role; the fused worker has both
         self._trajectory: Trajectory | None = None  # None also if this rank got no columns
         self._gathered = False
-        self._connections: Connections | None = None
+        self._connections: RouteConnections | None = None
 
     def load_torch(self) -> None:
         """Import torch with the environment variables that this process needs (idempotent)."""
@@ -261,15 +261,15 @@ class PolicyWorker:
         self._gathered = False
         return trajectory
 
-    def _weight_connections(self, timeout: float, bucket: int) -> Connections:
+    def _weight_connections(self, timeout: float, bucket: int) -> RouteConnections:
         """Return this process's connections, which reuse the process groups of earlier transfers.
 
         The arguments have an effect only in the first call.
         """
-        from rlcore.transport.transports import Connections
+        from rlcore.transport.transports import RouteConnections
 
         if self._connections is None:
-            self._connections = Connections(timeout, bucket)
+            self._connections = RouteConnections(timeout, bucket)
         return self._connections
 
     def stop(self) -> None:

@@ -30,7 +30,7 @@ from parts.gpu.device import device, on_cuda, seconds_of
 from parts.gpu.row_process import Report
 from rlcore.learner.offload import HostCopies
 from rlcore.placement.routes import WeightRoute
-from rlcore.transport.transports import Connections
+from rlcore.transport.transports import RouteConnections
 from rlcore.transport.weights import receive_weights, send_weights
 from rlcore.workers.channel import drive
 
@@ -95,7 +95,7 @@ class End:
         self._memory = np.memmap(path, np.uint8, "r+", shape=(size,))
         carried = "object_store" if way == "object_store" else "broadcast"
         self._route = WeightRoute(carried, ("actor", 0), (0,), on_gpus=way == "nccl")
-        self._wiring = Connections(SECONDS, BUCKET, host="127.0.0.1")
+        self._wiring = RouteConnections(SECONDS, BUCKET, host="127.0.0.1")
         self._theirs: list[Tensor] = []
         self._pieces: list[Tensor] = []
         if way == "pinned":

@@ -71,7 +71,7 @@ def steps(trajectory: Trajectory, reward_type: str) -> Steps:
     )
 
 
-def generalized_advantages(
+def gae_of_steps(
     sequence: Steps, *, gamma: float, gae_lambda: float, bootstrap_type: str
 ) -> Tensor:
     """Return advantages by GAE (Schulman et al. 2016, arXiv 1506.02438, eq. 16), computed over the
@@ -129,13 +129,13 @@ def gae(
     """Return the GAE advantages and value targets R = A + V of a trajectory.
 
     Targets are computed before normalisation, which changes the advantages alone. For the arguments
-    see :func:`steps` and :func:`generalized_advantages`.
+    see :func:`steps` and :func:`gae_of_steps`.
 
     Args:
         normalize: whether to normalise the advantages (:func:`normalized`).
     """
     sequence = steps(trajectory, reward_type)
-    in_line = generalized_advantages(
+    in_line = gae_of_steps(
         sequence, gamma=gamma, gae_lambda=gae_lambda, bootstrap_type=bootstrap_type
     )
     chunks, columns, _, _ = trajectory.shape

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from rlcore.config.schema import AlgorithmConfig, key
 from rlcore.contracts.specs import AlgorithmNeeds, PolicySpec
@@ -11,10 +11,8 @@ from rlcore_policy_gradient.levels import refusal
 
 
 @dataclass
-class PolicyGradientConfig(AlgorithmConfig):
+class PolicyGradientConfig(AlgorithmConfig, family=True):
     """Keys that on-policy algorithms share; an algorithm's dataclass adds its own."""
-
-    family: ClassVar[bool] = True
 
     reward_type: str = key(
         "one reward per chunk or per action", "chunk_level", choices=("chunk_level", "action_level")

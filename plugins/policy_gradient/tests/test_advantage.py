@@ -8,7 +8,7 @@ import torch
 from rlcore_policy_gradient.advantage import (
     Steps,
     gae,
-    generalized_advantages,
+    gae_of_steps,
     normalized,
     steps,
 )
@@ -36,9 +36,9 @@ def column(*, rewards, values, terminated=(), truncated=(), invalid=(), bootstra
 
 def advantages(sequence, bootstrap_type="none"):
     """gamma 1/2, lambda 1/2, so that every number is a dyadic fraction."""
-    return generalized_advantages(
-        sequence, gamma=0.5, gae_lambda=0.5, bootstrap_type=bootstrap_type
-    )[:, 0].tolist()
+    return gae_of_steps(sequence, gamma=0.5, gae_lambda=0.5, bootstrap_type=bootstrap_type)[
+        :, 0
+    ].tolist()
 
 
 def test_termination_by_hand():

@@ -12,9 +12,9 @@ RLCORE_API = (0, 1)
 @hookimpl
 def rlcore_translate_keys(layers: list[dict[str, Any]], config: Any | None) -> None:
     """Translate RLinf's spellings of keys."""
-    from rlcore_rlinf.spellings import translate_keys  # only when a configuration is composed
+    from rlcore_rlinf.spellings import translate_rlinf_keys  # only when a configuration is composed
 
-    translate_keys(layers, config)
+    translate_rlinf_keys(layers, config)
 
 
 @hookimpl

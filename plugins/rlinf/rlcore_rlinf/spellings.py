@@ -53,7 +53,7 @@ CHUNK_STEPS_FROM = (
 )
 
 
-def translate_keys(layers: list[Values], config: RunConfig | None) -> None:
+def translate_rlinf_keys(layers: list[Values], config: RunConfig | None) -> None:
     """Implement :func:`rlcore.contracts.hookspecs.rlcore_translate_keys`.
 
     Raises:

@@ -21,7 +21,7 @@ class RemoteConfig(ModelConfig):
     url: str = key(
         "address of the server: ws://HOST:PORT",
         "",
-        door=TrustedKey("asks the server", ("",), risk="gets the key in RLCORE_SERVE_KEY"),
+        trusted=TrustedKey("asks the server", ("",), risk="gets the key in RLCORE_SERVE_KEY"),
     )
     platform: str = key(
         "names of observations on the wire: rlcore, libero, droid, aloha, or a YAML file", "rlcore"

@@ -73,7 +73,7 @@ class SimulatedEnvConfig(EnvConfig):
         "of its virtual environment; null: the one that rlcore runs in, or if that lacks something "
         "that they need, the newest that rlcore venv create made for the env",
         place="program",
-        door=TrustedKey(
+        trusted=TrustedKey(
             "runs its simulators with",
             (None,),
             allowed="rlcore_simulation.known_interpreters:known",

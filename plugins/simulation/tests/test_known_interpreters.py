@@ -24,12 +24,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_run_from_elsewhere_may_name_an_interpreter_that_the_user_knows(
     refused, home: Path, twin_venv: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    door = TrustedKey(
+    trusted = TrustedKey(
         "runs its simulators with", (None,), allowed="rlcore_simulation.known_interpreters:known"
     )
     config = RunConfig()
     (key,) = (f for f in type(config.cluster).__dataclass_fields__.values() if f.name == "address")
-    monkeypatch.setattr(key, "metadata", {**key.metadata, "door": door})
+    monkeypatch.setattr(key, "metadata", {**key.metadata, "trusted": trusted})
     config.cluster.address = f"{twin_venv}/bin/python"
     with refused(ConfigError, f"{twin_venv}/bin/python", "--trust", text=False):
         require_trusted_keys(home / "config.yaml", config, overridden=())

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rlcore.api import Assembly, CheckedEnv, Checkpoint, Trace, checked_env, play_episodes
+from rlcore.api import Assembly, CheckedEnv, Checkpoint, Trace, build_checked_env, play_episodes
 from rlcore.contracts.errors import ConfigError, VerificationError
 from rlcore.contracts.protocols import Demonstration
 from rlcore.contracts.specs import EnvSpec, Episode
@@ -57,7 +57,7 @@ def write(assembly: Assembly, *, which: str, form: str, dest: str) -> tuple[int,
     data_format = format_of(path, form)
     with (
         data_format.write(path, spec, config.collect, seed=seed, interpreters=()) as writer,
-        closing(checked_env(config, "eval", 1)[0]) as env,
+        closing(build_checked_env(config, "eval", 1)[0]) as env,
     ):
         missing = [episode for episode in evaluated if episode not in writer.episodes()]
         for episode, trace in _replay_all(assembly, missing, checkpoint, evaluated):

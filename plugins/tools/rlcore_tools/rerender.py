@@ -6,7 +6,7 @@ from contextlib import closing
 
 import numpy as np
 
-from rlcore.api import Phase, Trace, checked_env
+from rlcore.api import Phase, Trace, build_checked_env
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.episodes import Footage
 from rlcore.contracts.specs import Episode
@@ -22,7 +22,7 @@ def rerender(config: RunConfig, phase: Phase, episode: Episode, trace: Trace) ->
     Returns:
         the footage, or None if the same actions did not reproduce the recorded states exactly.
     """
-    env, _ = checked_env(config, phase, num_envs=1)
+    env, _ = build_checked_env(config, phase, num_envs=1)
     footage = Footage(episode)
     step = 0
     total = 0.0

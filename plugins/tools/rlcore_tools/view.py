@@ -17,7 +17,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
-from rlcore.api import CheckedEnv, Phase, SavedRun, checked_env
+from rlcore.api import CheckedEnv, Phase, SavedRun, build_checked_env
 from rlcore.config.schema import EnvConfig, RunConfig
 from rlcore.contracts.episodes import LabelledFootage
 from rlcore.contracts.errors import MAX_LISTED_CHOICES, UserError, warn
@@ -115,7 +115,7 @@ def view_env(config: RunConfig, *, side: Phase, trials: int, output: Path) -> Pa
         UserError: the env can't be built, or the file can't be written.
     """
     settings = config.env.sides[side]
-    env, spec = checked_env(config, side, num_envs=MOST_ROWS)
+    env, spec = build_checked_env(config, side, num_envs=MOST_ROWS)
     with closing(env):
         numbers = spec.trials(settings.split)[:trials]
         episodes = [Episode(task, trial) for task in range(len(spec.tasks)) for trial in numbers]
@@ -150,7 +150,7 @@ def view_run(run: SavedRun, *overrides: str, trials: int, output: Path, trust: b
             f"{run.folder.path} holds no evaluation that could be shown",
             hint="rlcore eval RUN makes one; rlcore view env=NAME shows the env alone",
         )
-    env, spec = checked_env(config, "eval", num_envs=MOST_ROWS)
+    env, spec = build_checked_env(config, "eval", num_envs=MOST_ROWS)
     try:
         _check_tasks(results, spec, run.folder.path)
     except UserError:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from rlcore.api import build_policy, checked_env, compose
+from rlcore.api import build_checked_env, build_policy, compose
 from rlcore.checks.facts import env_spec
 from rlcore.config import wrappers
 from rlcore.config.component_specs import algorithm_needs
@@ -28,7 +28,7 @@ def env_with(*chain):
     config = compose(
         *TOY, f"env.eval.wrappers=[{', '.join(chain)}]", "env.eval.max_episode_steps=3"
     )
-    return checked_env(config, "eval", num_envs=2)
+    return build_checked_env(config, "eval", num_envs=2)
 
 
 def rolled(*chain, action):

@@ -69,7 +69,7 @@ class ClusterConfig(Settings):
     )
     address: str | None = key(
         "address of a running Ray cluster, or auto; null starts a new one on this machine",
-        door=TrustedKey("joins the Ray cluster at", (None, "auto", "local")),
+        trusted=TrustedKey("joins the Ray cluster at", (None, "auto", "local")),
         when=When("backend", unless=("local",)),
     )
     network_interface: str | None = key(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, is_dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 Place = Literal["read", "checkpoint", "written", "data", "path", "program"]
 """How a run uses the path in a key, which decides what is checked before the run starts.
@@ -132,7 +132,7 @@ def key(
     magnitude_limit: float = LARGEST,
     own: bool = False,
     place: Place | None = None,
-    door: TrustedKey | None = None,
+    trusted: TrustedKey | None = None,
     when: When | Sequence[When] = (),
     fixed: Fixed | None = None,
 ) -> Any:
@@ -153,8 +153,8 @@ def key(
         place: for a path, how it is used (:data:`Place`). Composing a configuration makes it
             absolute, relative to the current folder, as a worker or a later command may run in
             another folder.
-        door: for a key that can load code, such as names of modules to import. The configuration in
-            a run's folder can't set it, unless the user passes `--trust`.
+        trusted: for a key that can load code, such as names of modules to import, what it loads.
+            The configuration in a run's folder can't set it, unless the user passes `--trust`.
         when: conditions on other keys, which must all hold for this key to be read; a warning is
             given if the key is set but not read.
         fixed: whether a resumed run may have another value (:data:`Fixed`); None: as declared for
@@ -168,7 +168,7 @@ def key(
         ),
         "own": own,
         "place": place,
-        "door": door,
+        "trusted": trusted,
         "when": (when,) if isinstance(when, When) else tuple(when),
         "fixed": fixed,
     }
@@ -183,10 +183,19 @@ class Settings:
     :func:`rlcore.config.compose.compose` returns frozen sections; `dataclasses.replace` makes a
     changed copy, which is not frozen.
 
-    A base class that components of one kind share, and whose keys mean the same to all of them,
-    sets `family: ClassVar[bool] = True`. If a component of a recipe is replaced by another of the
-    family, the recipe's values of these keys are retained.
+    A base class that components of one kind share, and whose keys mean the same to all of them, is
+    declared with `class Shared(AlgorithmConfig, family=True)`. If a component of a recipe is
+    replaced by another of the family, the recipe's values of these keys are retained.
+
+    Attributes:
+        is_family: whether the class itself was declared so; it is not inherited.
     """
+
+    is_family: ClassVar[bool] = False
+
+    def __init_subclass__(cls, *, family: bool = False) -> None:
+        super().__init_subclass__()
+        cls.is_family = family
 
     def __setattr__(self, name: str, value: Any) -> None:
         if "_frozen" in self.__dict__:

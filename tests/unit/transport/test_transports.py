@@ -12,7 +12,7 @@ from odd import Odd, equal
 from rlcore.contracts.errors import WorkerError
 from rlcore.placement.routes import WeightRoute
 from rlcore.transport.layout import Announcement, ByteRange, destinations, named_weights
-from rlcore.transport.transports import Connections
+from rlcore.transport.transports import RouteConnections
 from rlcore.transport.weights import receive_weights, send_weights
 from rlcore.workers.channel import drive
 
@@ -59,7 +59,7 @@ def at_once(*conversations) -> list:
 @pytest.mark.parametrize("bucket", [7, 1000])
 def test_over_the_network_to_several_again_and_again(bucket):
     route = WeightRoute("broadcast", ("actor", 0), (0, 1))
-    connections_of = [Connections(SECONDS, bucket, host="127.0.0.1") for _ in range(3)]
+    connections_of = [RouteConnections(SECONDS, bucket, host="127.0.0.1") for _ in range(3)]
     readers = [Odd(-1.0), Odd(-2.0)]
     groups = []
     for version, sender in enumerate((Odd(2.5), Odd(3.5))):
@@ -108,7 +108,7 @@ def test_two_nodes_that_need_each_others_parts_do_not_wait_in_a_circle(monkeypat
     readers = [Odd(-1.0), Odd(-2.0), Odd(-3.0)]
 
     def connections():
-        return Connections(SECONDS, 4, host="127.0.0.1")
+        return RouteConnections(SECONDS, 4, host="127.0.0.1")
 
     def reading(rank):
         mine = [route for route in routes if rank in route.readers]
@@ -148,7 +148,7 @@ def announced(*spans, version=1):
 def whole() -> Announcement:
     route = WeightRoute("object_store", ("actor", 0), (0,))
     talk = send_weights(
-        Odd(1.0), version=1, subset="all", routes=[route], connections=Connections(1.0, 10)
+        Odd(1.0), version=1, subset="all", routes=[route], connections=RouteConnections(1.0, 10)
     )
     return next(talk).message
 

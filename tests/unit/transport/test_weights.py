@@ -11,7 +11,7 @@ from rlcore.contracts.errors import WorkerError
 from rlcore.placement.routes import WeightRoute
 from rlcore.rollout.messages import Send
 from rlcore.transport.layout import Announcement, named_weights
-from rlcore.transport.transports import Connections
+from rlcore.transport.transports import RouteConnections
 from rlcore.transport.weights import receive_weights, send_weights
 from rlcore.workers.channel import interleave
 
@@ -20,7 +20,7 @@ BYTES = 57
 
 def send(sender, *receivers, version=3, subset="all", bucket=1000):
     routes = [WeightRoute("object_store", ("actor", 0), tuple(range(len(receivers))))]
-    connections = Connections(1.0, bucket)
+    connections = RouteConnections(1.0, bucket)
     talks = [
         send_weights(
             sender, version=version, subset=subset, routes=routes, connections=connections
@@ -50,7 +50,7 @@ def test_all_readers_get_every_byte_in_place(bucket):
 @pytest.mark.parametrize(("bucket", "count"), [(57, 1), (56, 2), (10, 6)])
 def test_no_message_is_larger_than_a_bucket(bucket, count):
     route = WeightRoute("object_store", ("actor", 0), (0,))
-    connections = Connections(1.0, bucket)
+    connections = RouteConnections(1.0, bucket)
     talk = send_weights(Odd(1.0), version=1, subset="all", routes=[route], connections=connections)
     first, *others = list(talk)
     assert isinstance(first, Send) and isinstance(first.message, Announcement)

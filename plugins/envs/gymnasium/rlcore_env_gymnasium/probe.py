@@ -175,10 +175,10 @@ def measured(env_id: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
         "course": _exactness([first, second, third, *rendered]) == "bitwise",
         "threshold": spec.reward_threshold,
         "limit": limit,
-        "version": str(getattr(spec, "version", "") or ""),
+        "version": str(spec.version or ""),
         "gymnasium": gymnasium.__version__,
         "entry_point": str(spec.entry_point),
-        "vector_entry_point": bool(getattr(spec, "vector_entry_point", None)),
+        "vector_entry_point": bool(spec.vector_entry_point),
     }
     probe.close()
     facts["brought"] = brought(before)

@@ -7,7 +7,7 @@ from contextlib import closing
 import numpy as np
 from rlcore_tools.rerender import rerender
 
-from rlcore.api import Trace, checked_env, compose
+from rlcore.api import Trace, build_checked_env, compose
 from rlcore.contracts.specs import Episode
 
 WORDS = ("env=gymnasium", "env.*.id=CartPole-v1", "env.*.success=return:5", "env.*.num_processes=0")
@@ -20,7 +20,7 @@ def config(size):
 
 def played():
     """Two decisions of three steps each, of which the fifth solves the task."""
-    env, _ = checked_env(config(16), "eval", num_envs=1)
+    env, _ = build_checked_env(config(16), "eval", num_envs=1)
     actions = np.array([[1.0, -1.0], [-1.0, 1.0]] * 3, np.float32).reshape(2, 1, 3, 2)
     with closing(env):
         states = [env.reset([0], [EPISODE])["states"][0]]

@@ -23,7 +23,7 @@ class ManiSkillConfig(SimulatedEnvConfig):
     register: list[str] = key(
         "modules to import that register tasks of your own with ManiSkill",
         [],
-        door=TrustedKey("imports the modules", ([],)),
+        trusted=TrustedKey("imports the modules", ([],)),
     )
     sim_backend: str = key(
         "cpu: a simulator per sub-env, spread over processes; gpu: one batched simulation",

@@ -43,9 +43,14 @@ def output_entries(layer: Any, x: Tensor, entries: slice) -> Tensor:
     """Compute only some entries of the output of a linear map for `x` `[..., D]`.
 
     The map has no bias, and may have adapters.
+
+    Args:
+        layer: an `nn.Linear`, or the layer of peft around one.
     """
-    y = F.linear(x, getattr(layer, "base_layer", layer).weight[entries])
-    for name in getattr(layer, "active_adapters", ()):
+    if isinstance(layer, nn.Linear):
+        return F.linear(x, layer.weight[entries])
+    y = F.linear(x, layer.base_layer.weight[entries])
+    for name in layer.active_adapters:
         a = layer.lora_A[name].weight
         b = layer.lora_B[name].weight[entries]
         y = y + layer.scaling[name] * F.linear(F.linear(x.to(a.dtype), a), b)
