@@ -7,6 +7,7 @@ from copy import deepcopy
 from dataclasses import replace
 
 from rlcore.checks import (
+    async_loop,
     components,
     episodes,
     instruction_warnings,
@@ -37,6 +38,7 @@ CHECKS: tuple[Check, ...] = (
     *episodes.CHECKS,
     *components.CHECKS,
     *updates.CHECKS,
+    *async_loop.CHECKS,
 )
 
 

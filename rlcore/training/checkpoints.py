@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rlcore.runs.ahead import AHEAD
 from rlcore.runs.checkpoint import save_checkpoint
 from rlcore.runs.history import checkpoint_name, require_latest
 from rlcore.runs.replay_files import files_in, link_segments
@@ -36,6 +37,8 @@ def write_checkpoint(session: Session, update: int) -> None:
 
         def save_learner(path: Path) -> None:
             session.group.save_learner(path, known=files_in(earlier))
+            if session.ahead is not None:
+                session.group.save_previous_weights(path / AHEAD)
             link_segments(path, earlier)
 
         path = save_checkpoint(

@@ -36,6 +36,8 @@ STEPS = "train/actor/optimizer_steps"
 SKIPPED_STEPS = "train/actor/skipped_steps"
 BAR_WIDTH = 12
 UPDATE_SECONDS = ("time/rollout", "time/update", "time/sync")
+OVERLAP = "time/overlap"
+"""Metric: seconds of an update in which the next episodes were played (`runner.loop=async`)."""
 SHARES = {"env": "time/env", "policy": "time/policy", "update": "time/update"}
 
 
@@ -240,6 +242,7 @@ class Progress:
         if skipped:
             parts.append(f"skipped {skipped:.0f}/{skipped + metrics[STEPS]:.0f} steps")
         update_seconds = sum(metrics[key] for key in UPDATE_SECONDS if key in metrics)
+        update_seconds -= metrics.get(OVERLAP, 0.0)
         parts += [format_duration(update_seconds)] if self._verbose else []
         seconds_by_share = {name: metrics[key] for name, key in SHARES.items() if key in metrics}
         if self._verbose and (total_seconds := sum(seconds_by_share.values())) > 0:

@@ -67,6 +67,8 @@ class Session:
             the evaluations on validation starts; their mean decides which checkpoint is the best.
         best: the highest such mean so far, None before the first.
         latest: name of the last checkpoint, None before the first.
+        ahead: what plugins had set when the rollout ahead of the last update was played, as fields
+            of :class:`Steering`; None if no rollout is ahead (`runner.loop`).
         due: whether a regular checkpoint is due after the last update, stopped or not.
         warned: warnings of the learner that were already shown.
     """
@@ -87,6 +89,7 @@ class Session:
     successes: list[float] = field(default_factory=list)
     best: float | None = None
     latest: str | None = None
+    ahead: dict[str, Any] | None = None
     due: bool = False
     warned: set[str] = field(default_factory=set)
 

@@ -24,6 +24,8 @@ from rlcore.training.session import Session
 
 SAVED = ("seed", "totals", "steering", "seconds", "best", "successes", DEPENDS_ON)
 """Keys of the dict that :func:`state` returns."""
+AHEAD = "ahead"
+"""Further key of that dict, if the run has played the rollout after the checkpoint."""
 
 
 def state(session: Session) -> dict[str, Any]:
@@ -38,6 +40,7 @@ def state(session: Session) -> dict[str, Any]:
         "seconds": session.clock.seconds,
         "best": session.best,
         "successes": session.successes,  # since the best checkpoint was last chosen
+        **({} if session.ahead is None else {AHEAD: session.ahead}),
         DEPENDS_ON: dict(_extent(folder, path) for path in depends_on if path.is_file()),
     }
 
@@ -69,6 +72,7 @@ def restore_state(session: Session, at: Checkpoint) -> None:
         session.clock.add(phase, seconds)
     session.best = saved["best"]
     session.successes = list(saved["successes"])
+    session.ahead = saved.get(AHEAD) if session.config.runner.overlaps else None
 
 
 def check_state(at: Checkpoint, seed: int) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 
@@ -17,7 +16,6 @@ from rlcore.checks.further_sides import FORGETTING
 from rlcore.contracts.errors import MicroBatchError, WorkerError
 from rlcore.runs.checkpoint import POLICY
 from rlcore.runs.history import read_history
-from rlcore.runs.metrics import env_metrics
 from rlcore.runs.summary import Summary
 from rlcore.runs.tables import EpisodeResult
 from rlcore.training import checkpoint_trial, resume, session_state
@@ -26,15 +24,15 @@ from rlcore.training.after_node_loss import (
     with_smaller_micro_batches,
 )
 from rlcore.training.assembly import Assembly
-from rlcore.training.batch import gather_batch
+from rlcore.training.async_loop import AsyncLoop
 from rlcore.training.callbacks import HookError
 from rlcore.training.checkpoints import trains_on, write_checkpoint
-from rlcore.training.evaluate import conclude, evaluate, evaluate_to_choose, films
+from rlcore.training.evaluate import conclude, evaluate, evaluate_to_choose
 from rlcore.training.evaluation_record import keep
-from rlcore.training.gather import Gathered
 from rlcore.training.limits import checkpoint_is_due
 from rlcore.training.session import Session, open_session
 from rlcore.training.sft import starting_policy, train_control
+from rlcore.training.stages import rollout, update_policy
 from rlcore.utils.stopping import StopSignals
 
 
@@ -167,13 +165,20 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
     def ending() -> bool:
         return stop.requested or session.hooks.failed
 
+    overlapped = AsyncLoop(session, ending) if runner.overlaps else None
     while trains_on(session, update):
         before = copy.deepcopy((session.totals, session.steering))
-        metrics = rollout(session, update, ending)
+        if overlapped is None:
+            metrics = rollout(session, update, ending)
+        else:
+            metrics = overlapped.rollout(update)
         if ending():  # discard the rollout: the checkpoint must match the last finished update
             session.totals, session.steering = before
             return update
-        metrics |= update_policy(session, update)
+        if overlapped is None:
+            metrics |= update_policy(session, update)
+        else:
+            metrics |= overlapped.update(update)
         update += 1
         session.due = checkpoint_is_due(
             runner, update, session.totals.env_steps, before[0].env_steps
@@ -215,64 +220,3 @@ def _remaining_evaluation_seconds(session: Session, update: int) -> float:
     interval = runner.val_check_interval
     between = last // interval - (update - 1) // interval if interval > 0 else 0
     return (max(between, 0) + 1) * fmean(durations) if durations else 0.0
-
-
-def rollout(
-    session: Session, update: int, stopped: Callable[[], bool] = lambda: False
-) -> dict[str, float]:
-    """Gather the episodes of one update and return their metrics.
-
-    The rollout workers hold the trajectory until the update.
-
-    Args:
-        stopped: returns whether the run was asked to stop; the batch may then be incomplete.
-    """
-    with session.clock.measure("rollout") as rollout_time:
-        gathered, fill = gather_batch(session, update, stopped)
-    session.note_rendering("train", gathered.render_settings)
-    session.report_recovered(gathered.incidents)
-    session.totals.env_steps += gathered.env_steps
-    session.totals.episodes += sum(outcome.finished for outcome in gathered.outcomes)
-    metrics = env_metrics(gathered.outcomes, prefix="env") | fill
-    metrics |= _times(gathered, rollout_time.seconds)
-    session.hooks.call(
-        "rlcore_after_rollout",
-        run=session.run,
-        outcomes=gathered.outcomes,
-        films=films(gathered, session.assembly.env_specs["train"]),
-        metrics=metrics,
-    )
-    return metrics
-
-
-def update_policy(session: Session, update: int) -> dict[str, float]:
-    """Make one policy update from the gathered episodes and return its metrics.
-
-    The trajectory moves from the rollout workers to the actors, the actors update the policy, and
-    the new weights are synced to the rollout workers. `time/sync` is the time of both transfers.
-    """
-    with session.clock.measure("sync") as handover_time:
-        if session.config.env.train.enable_offload or session.config.env.eval.enable_offload:
-            session.group.suspend_envs()
-        session.group.hand_over()
-    with (
-        session.clock.measure("update") as update_time,
-        session.progress.phase(f"update {update + 1}", quiet=True),
-    ):
-        metrics = session.group.update(update, session.steering.lr_factors)
-    with session.clock.measure("sync") as sync_time:
-        session.group.sync()
-    metrics["time/update"] = update_time.seconds
-    metrics["time/sync"] = handover_time.seconds + sync_time.seconds
-    session.update = update + 1
-    session.hooks.call("rlcore_after_update", run=session.run, metrics=metrics)
-    return metrics
-
-
-def _times(gathered: Gathered, seconds: float) -> dict[str, float]:
-    return {
-        "time/rollout": seconds,
-        "time/env": gathered.seconds["env"],
-        "time/policy": gathered.seconds["policy"],
-        "rollout/env_steps_per_second": gathered.env_steps / seconds,
-    }

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from torch import Tensor, nn
+from torch import Tensor, nn, no_grad
 
-from rlcore.contracts.errors import WorkerError
+from rlcore.contracts.errors import CheckpointError, WorkerError
 from rlcore.contracts.protocols import Policy
 from rlcore.learner import dtensor
 from rlcore.transport.arrays import byte_view, dtype_name
@@ -84,6 +84,40 @@ def named_weights(policy: Policy, subset: Subset) -> dict[str, Tensor]:
             name: parameter for name, parameter in parameters.items() if id(parameter) in trained
         }
     return {**parameters, **dict(policy.named_buffers())}
+
+
+def trained_copies(policy: Policy) -> dict[str, Tensor]:
+    """Return copies of the weights that an update may change, on the host, by name."""
+    weights = named_weights(policy, "trained")
+    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in weights.items()}
+
+
+def set_trained(policy: Policy, weights: Mapping[str, Tensor], source: str) -> None:
+    """Set the weights that an update may change.
+
+    Args:
+        policy: the policy, which is changed in place.
+        weights: the values, as :func:`trained_copies` returns them.
+        source: where they come from, for the error.
+
+    Raises:
+        CheckpointError: names, shapes or dtypes are not exactly the policy's. Nothing was written.
+    """
+    own = named_weights(policy, "trained")
+    types = [
+        {name: TensorType.of(tensor) for name, tensor in tensors.items()}
+        for tensors in (own, weights)
+    ]
+    if types[0] != types[1]:
+        names = sorted(dict(types[0].items() ^ types[1].items()))
+        raise CheckpointError(
+            f"{source} does not fit the policy: {abbreviate_list(names)} differ in shape or dtype, "
+            "or are missing on one side",
+            hint="set the keys of actor.model as they were",
+        )
+    with no_grad():
+        for name, tensor in own.items():
+            tensor.copy_(weights[name])
 
 
 def local_shards(sent: Mapping[str, Tensor], part: int) -> Iterator[tuple[ByteRange, Tensor]]:

@@ -6,6 +6,7 @@ produces   weights/ROUTE/ROLLOUT_RANK     a version of its weights, or of its sh
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -152,15 +153,18 @@ class ActorWorker(PolicyWorker):
     ) -> dict[str, float]:
         """Make one policy update from the trajectory, drop the trajectory and return the metrics.
 
-        For the arguments see :meth:`rlcore.learner.update.Learner.update`.
+        For the arguments see :meth:`rlcore.learner.update.Learner.update`. Its metrics get
+        `time/update`, in seconds.
 
         Raises:
             WorkerError: no trajectory was gathered since the last update.
         """
+        begin = time.perf_counter()
         trajectory = self._consume_trajectory("update")
         self.policy.set_progress(update)  # the same progress as in the rollout
         self._mark_changed("trained")
-        return self.learner.update(trajectory, update, lr_factors)
+        metrics = self.learner.update(trajectory, update, lr_factors)
+        return {**metrics, "time/update": time.perf_counter() - begin}
 
     def teach(self, data: str, val_fraction: float) -> None:
         """Add the successful demonstrations in `data` to the replay, in place of earlier ones.

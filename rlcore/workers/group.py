@@ -15,8 +15,9 @@ The calls of one update, with rollout and actor in one process (fused) or in sep
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -49,6 +50,7 @@ class WorkerGroup(ABC):
         """Kernels of the workers; a backend that spans machines chooses them again, for all."""
         self.routes: tuple[WeightRoute, ...] = worker_specs.routes
         """Routes of weights to separate rollout workers; a backend may replace them."""
+        self._acting_version: int | None = None  # None: that of the actor's present weights
 
     # -- implemented by a backend -------------------------------------------------------------
 
@@ -76,6 +78,15 @@ class WorkerGroup(ABC):
             per_rank: keyword arguments for each rank, from rank 0.
             on_count: if given, called with the values that the method passes to its `on_progress`.
         """
+
+    def _begin(
+        self, component: str, method: str, per_rank: Sequence[Mapping[str, Any]]
+    ) -> Callable[[], list[Any]]:
+        """Begin a call as of :meth:`_call`, and return a function that waits for its results.
+
+        A backend whose workers share a process makes the call only when it is waited for.
+        """
+        return partial(self._call, component, method, per_rank)
 
     @abstractmethod
     def _talk(
@@ -200,6 +211,20 @@ class WorkerGroup(ABC):
         """Make one policy update and return rank 0's metrics, see :meth:`ActorWorker.update`."""
         return dict(self._call_actors("update", update=update, lr_factors=lr_factors)[0])
 
+    def begin_update(
+        self, update: int, lr_factors: Mapping[str, float] | None = None
+    ) -> Callable[[], dict[str, float]]:
+        """Begin a policy update, and return a function that waits for its metrics.
+
+        Until the next :meth:`sync`, episodes are played with the weights before the update. In
+        between, no other method that the actor answers may be called.
+        """
+        self._acting_version = self.version()
+        self._begin_turn("actor")
+        arguments = {"update": update, "lr_factors": lr_factors}
+        results = self._begin("actor", "update", [arguments] * self.ranks("actor"))
+        return lambda: dict(results()[0])
+
     def remarks(self) -> list[str]:
         """Return the learner's warnings for the user about the updates so far, of rank 0."""
         return list(self._call_actors("remarks")[0])
@@ -299,7 +324,9 @@ class WorkerGroup(ABC):
         Returns:
             reports of the env workers and results of the rollout workers, by rank.
         """
-        version = self.version() if self._worker_specs.separate else None
+        version = None
+        if self._worker_specs.separate:
+            version = self.version() if self._acting_version is None else self._acting_version
         self._begin_turn("rollout")
         parts = [
             ConversationPart("env", rank, "converse", {"job": job}, env_ranks=(rank,))
@@ -330,13 +357,18 @@ class WorkerGroup(ABC):
             parts.append(ConversationPart("actor", rank, "take_over", arguments))
         self._talk(parts)
 
-    def sync(self) -> None:
+    def sync(self, *, keep_previous: bool = False) -> None:
         """Send the actor's weights to the rollout workers; no-op if fused.
 
         Needed after each change of the weights, before the next :meth:`converse`.
+
+        Args:
+            keep_previous: whether the weights that are replaced are kept for
+                :meth:`save_previous_weights`.
         """
         if not self._worker_specs.separate:
             return
+        self._acting_version = None
         self._begin_turn("actor")  # rollout workers can receive into offloaded weights
         shared = {"timeout": self._timeouts.sync, "bucket": self._bucket()}
         parts = [
@@ -353,11 +385,25 @@ class WorkerGroup(ABC):
                 "rank": rank,
                 "routes": incoming,
                 "relay_routes": self._routes_from("rollout", rank),
+                "keep_previous": keep_previous and rank == 0,
                 "announcement_timeout": self._timeouts.update if relayed else self._timeouts.sync,
                 **shared,
             }
             parts.append(ConversationPart("rollout", rank, "pull", arguments))
         self._talk(parts)
+
+    def save_previous_weights(self, file: Path) -> None:
+        """Write the weights that the last :meth:`sync` replaced in the rollout workers."""
+        self._call("rollout", "save_previous_weights", [{"file": str(file)}])
+
+    def recall_weights(self, file: Path) -> None:
+        """Let the rollout workers act with weights of :meth:`save_previous_weights`.
+
+        The next :meth:`sync` replaces them by the actor's.
+        """
+        self._acting_version = self.version() - 1
+        arguments = {"file": str(file), "version": self._acting_version}
+        self._call("rollout", "recall_weights", [arguments] * self.ranks("rollout"))
 
     def weight_sync(self) -> list[str]:
         """Return the transports of the weight sync (:mod:`rlcore.placement.routes`), sorted.

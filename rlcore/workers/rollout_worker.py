@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlcore.contracts.errors import WorkerError
@@ -19,6 +20,8 @@ from rlcore.rollout.messages import Conversation, RolloutJob, RolloutResult
 from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from rlcore.placement.routes import WeightRoute
 
 
@@ -28,6 +31,7 @@ class RolloutWorker(PolicyWorker):
     def __init__(self, settings: PolicyWorkerSettings) -> None:
         super().__init__(settings)
         self._received_version: int | None = None
+        self._previous: dict[str, Tensor] = {}
         self._columns: list[int] = []
 
     def converse(self, job: RolloutJob) -> Conversation:
@@ -85,6 +89,7 @@ class RolloutWorker(PolicyWorker):
         timeout: float,
         announcement_timeout: float,
         bucket: int,
+        keep_previous: bool = False,
     ) -> Conversation:
         """Receive the actor's weights, relay them over `relay_routes`, and return their version.
 
@@ -95,9 +100,13 @@ class RolloutWorker(PolicyWorker):
             timeout: seconds to wait for a bucket.
             announcement_timeout: seconds to wait for the announcement of the transfer.
             bucket: size of a relayed bucket in bytes.
+            keep_previous: whether to keep the trained weights that are replaced, on the host.
         """
+        from rlcore.transport.layout import trained_copies
         from rlcore.transport.weights import receive_weights, send_weights
 
+        if keep_previous:
+            self._previous = trained_copies(self._current_policy)
         self._received_version = None  # an interrupted transfer leaves a mix of versions
         connections = self._weight_connections(timeout, bucket)
         announcement = yield from receive_weights(
@@ -119,6 +128,22 @@ class RolloutWorker(PolicyWorker):
             )
         self._received_version = announcement.version
         return self._received_version
+
+    def save_previous_weights(self, file: str) -> None:
+        """Write the trained weights that the last :meth:`pull` replaced."""
+        from rlcore.runs.ahead import write_weights
+        from rlcore.runs.checkpoint import writing
+
+        with writing(Path(file)):
+            write_weights(Path(file), self._previous)
+
+    def recall_weights(self, file: str, version: int) -> None:
+        """Act with the trained weights in a file, under the given version."""
+        from rlcore.runs.ahead import read_weights
+        from rlcore.transport.layout import set_trained
+
+        set_trained(self._current_policy, read_weights(Path(file)), file)
+        self._received_version = version
 
     def hand_over(self, keys: Sequence[str]) -> Conversation:
         """Send the trajectory's columns to the actor ranks, and drop them here.

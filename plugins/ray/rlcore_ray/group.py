@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -115,6 +116,12 @@ class RayGroup(WorkerGroup):
             self._waiting.clear()
         return results
 
+    def _begin(
+        self, component: str, method: str, per_rank: Sequence[Mapping[str, Any]]
+    ) -> Callable[[], list[Any]]:
+        refs = self._submit(component, method, per_rank)
+        return partial(self._waiting.results, refs, self._timeouts.update, method)
+
     def _ask(
         self,
         component: str,
@@ -123,15 +130,23 @@ class RayGroup(WorkerGroup):
         timeout: float,
         on_count: OnCount | None = None,
     ) -> list[Any]:
+        refs = self._submit(component, method, per_rank, watched=on_count is not None)
+        return self._waiting.results(refs, timeout, method, on_count)
+
+    def _submit(
+        self,
+        component: str,
+        method: str,
+        per_rank: Sequence[Mapping[str, Any]],
+        watched: bool = False,
+    ) -> dict[Any, str]:
+        """Call a method of the first workers of a component; return their names by reference."""
         role = self._role(component)
         calls = zip(self._workers[role], per_rank, strict=False)
-        refs = {
-            worker.call.remote(method, dict(arguments), on_count is not None): self._name(
-                role, rank
-            )
+        return {
+            worker.call.remote(method, dict(arguments), watched): self._name(role, rank)
             for rank, (worker, arguments) in enumerate(calls)
         }
-        return self._waiting.results(refs, timeout, method, on_count)
 
     def _bucket(self) -> int:
         routes = max(1, sum(route.transport == "object_store" for route in self.routes))

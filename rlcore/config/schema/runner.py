@@ -36,6 +36,19 @@ class RunnerConfig(Settings):
         magnitude_limit=10**12,
         disabled=-1,
     )
+    loop: str = key(
+        "sync: rollouts and updates take turns; async: the episodes of the next update are played "
+        "while the actor learns, for algorithms with a replay",
+        "sync",
+        choices=("sync", "async"),
+    )
+    max_staleness: int = key(
+        "updates by which the acting weights may be behind the actor's; 0: as with loop=sync",
+        1,
+        minimum=0,
+        maximum=1,
+        when=When("loop", ("async",)),
+    )
     only_eval: bool = key("evaluate the model and stop", False)
     val_before_train: bool = key("evaluate before the first update", True)
     val_check_interval: int = key(
@@ -72,6 +85,11 @@ class RunnerConfig(Settings):
         False,
     )
     logger: LoggerConfig = key("folder and trackers", LoggerConfig())
+
+    @property
+    def overlaps(self) -> bool:
+        """Return whether episodes are played while the actor learns."""
+        return self.loop == "async" and self.max_staleness > 0
 
     @property
     def checkpoints_kept(self) -> int | None:

@@ -1,0 +1,203 @@
+"""`runner.loop=async`: episodes are played while the actor learns, and all else stays as it is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+from resume_cases import go_on, plugged_in
+from sameness import assert_same, numbers
+from slow_parts import slowed, spans
+from test_replay_runs import RFT
+
+from rlcore import hookimpl
+from rlcore.config.compose import compose, load
+from rlcore.contracts.errors import WorkerError
+from rlcore.contracts.run import Run
+from rlcore.runs.checkpoint import load_checkpoint
+from rlcore.training import train
+from rlcore.training.assembly import assemble
+
+LOCAL = "cluster.backend=local"
+APART = "cluster.component_placement={env: 0, rollout: 0, actor: 1}"
+ASYNC = "runner.loop=async"
+UPDATES = 4  # of `RFT`
+
+pytestmark = pytest.mark.usefixtures("two_cores")
+
+
+def play(log_path: Path, name: str, *overrides: str) -> Path:
+    folder = f"runner.logger.log_path={log_path}", f"runner.logger.experiment_name={name}"
+    train.run(assemble(compose([*RFT, *folder, APART, *overrides])))
+    return log_path / name
+
+
+@pytest.fixture(scope="module")
+def synchronous(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return play(tmp_path_factory.mktemp("runs"), "sync", LOCAL)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With an evaluation between the updates, which the rollout workers play too."""
+    folder = tmp_path_factory.mktemp("runs")
+    return play(folder, "async", LOCAL, ASYNC, "runner.val_check_interval=2")
+
+
+def untold(run: Path) -> list[dict[str, float | None]]:
+    """The metrics of a run, without those that the asynchronous loop adds."""
+    return [
+        {name: value for name, value in line.items() if name != "rollout/staleness"}
+        for line in numbers(run)
+    ]
+
+
+def test_without_staleness_it_is_the_synchronous_loop(synchronous: Path, log_path: Path):
+    assert_same(play(log_path, "zero", LOCAL, ASYNC, "runner.max_staleness=0"), synchronous)
+
+
+def test_each_update_learns_from_the_weights_before_the_last_one(synchronous: Path, whole: Path):
+    """The first two rollouts act with the weights that the run began with, so the first update
+    is that of the synchronous loop; from the second on episodes and weights differ."""
+    ours = [line for line in numbers(whole) if "rollout/staleness" in line]
+    assert [line["rollout/staleness"] for line in ours] == [0, 1, 1, 1]
+    theirs = [line for line in untold(synchronous) if "train/actor/loss" in line]
+    mine = [line for line in untold(whole) if "train/actor/loss" in line]
+    assert mine[0] == theirs[0]
+    assert all(one != other for one, other in zip(mine[1:], theirs[1:], strict=True))
+
+
+@pytest.mark.quick(2)
+@pytest.mark.parametrize("update", [2, 1, 3])
+def test_a_resumed_run_ends_as_the_uninterrupted_one(whole: Path, tmp_path: Path, update: int):
+    again = tmp_path / "again"
+    shutil.copytree(whole, again)
+    train_from = again / "checkpoints" / f"step_{update:06d}"
+    train.run(assemble(load(again / "config.yaml", [f"runner.resume_dir='{train_from}'"])))
+    assert_same(whole, again)
+
+
+def test_a_finished_run_goes_on_as_a_longer_one(whole: Path, tmp_path: Path):
+    """The weights of the rollout after the last update are in the last checkpoint too."""
+    short = play(tmp_path, "short", LOCAL, ASYNC, "runner.max_epochs=2")
+    go_on(short, f"runner.max_epochs={UPDATES}")
+    mine, its = numbers(short), numbers(whole)
+    updates = [[line for line in lines if "rollout/staleness" in line] for lines in (mine, its)]
+    assert updates[0] == updates[1]
+
+
+class Interrupting:
+    """A plugin during whose hook of an update the run is asked to stop."""
+
+    def __init__(self, update: int, number: int) -> None:
+        self.left = [update]
+        self.number = number
+
+    @hookimpl
+    def rlcore_after_update(self, run: Run, metrics: dict[str, float]) -> None:
+        if run.update in self.left:
+            self.left.remove(run.update)
+            signal.raise_signal(self.number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_run_goes_on_as_if_it_had_not_been(whole: Path, log_path: Path, number: int):
+    """It stops with episodes played ahead, and no checkpoint is due."""
+    more = (LOCAL, ASYNC, "runner.val_check_interval=2", "runner.save_interval=4")
+    with plugged_in(Interrupting(1, number)), pytest.raises((KeyboardInterrupt, SystemExit)):
+        play(log_path, "stopped", *more)
+    stopped = log_path / "stopped"
+    assert load_checkpoint(stopped).step == 1
+    go_on(stopped)
+    assert numbers(stopped) == numbers(whole)
+
+
+class Choosing:
+    """A plugin that plays another task after each update."""
+
+    @hookimpl
+    def rlcore_after_update(self, run: Run, metrics: dict[str, float]) -> None:
+        run.set_task_weights({task: float(task == run.tasks[run.update]) for task in run.tasks})
+
+
+def test_the_tasks_of_the_episodes_ahead_are_chosen_again(log_path: Path, tmp_path: Path):
+    """A rollout begins before the hooks of the update beside it, also when it is played again."""
+    with plugged_in(Choosing()):
+        run = play(log_path, "chosen", LOCAL, ASYNC, "runner.max_epochs=3")
+        again = tmp_path / "again"
+        shutil.copytree(run, again)
+        train_from = again / "checkpoints" / "step_000002"
+        train.run(assemble(load(again / "config.yaml", [f"runner.resume_dir='{train_from}'"])))
+    assert_same(run, again)
+
+
+@pytest.mark.parametrize(("first", "then"), [("sync", "async"), ("async", "sync")])
+def test_a_run_may_go_on_with_the_other_loop(log_path: Path, first: str, then: str):
+    run = play(log_path, "run", LOCAL, f"runner.loop={first}", "runner.max_epochs=2")
+    go_on(run, "runner.max_epochs=4", f"runner.loop={then}")
+    assert load_checkpoint(run).step == 4
+    staleness = [line.get("rollout/staleness") for line in numbers(run) if "env/return" in line]
+    # the first rollout after the synchronous updates acts with the present weights
+    assert staleness == ([None, None, 0, 1] if then == "async" else [0, 1, None, None])
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_processes_play_as_one_process_does(whole: Path, log_path: Path):
+    apart = play(log_path, "apart", "cluster.backend=ray", ASYNC, "runner.val_check_interval=2")
+    assert_same(whole, apart)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("ray_cluster")
+@pytest.mark.parametrize("role", ["env", "rollout", "actor"])
+def test_a_worker_that_dies_beside_the_others(whole: Path, log_path: Path, role: str):
+    """A lost env worker is replaced; without the others the run ends, and goes on as it was."""
+    killer = Killing(role)
+    settings = ("cluster.backend=ray", ASYNC, "runner.val_check_interval=2")
+    with plugged_in(killer):
+        if role == "env":
+            play(log_path, "killed", *settings)
+        else:
+            with pytest.raises(WorkerError, match=f"{role} worker 0 died"):
+                play(log_path, "killed", *settings)
+            go_on(log_path / "killed")
+    assert killer.done
+    assert_same(log_path / "killed", whole)
+
+
+class Killing:
+    """A plugin that kills a worker after the second update."""
+
+    def __init__(self, role: str) -> None:
+        self.title = {"env": "EnvWorker", "rollout": "RolloutWorker", "actor": "ActorWorker"}[role]
+        self.done = False
+
+    @hookimpl
+    def rlcore_after_update(self, run: Run, metrics: dict[str, float]) -> None:
+        if run.update == 2 and not self.done:
+            self.done = True
+            for process in psutil.Process().children(recursive=True):
+                if process.name().startswith(f"ray::{self.title}"[:15]):
+                    os.kill(process.pid, signal.SIGKILL)
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_envs_and_actor_work_at_the_same_time(log_path: Path, tmp_path: Path):
+    """While an update sleeps for seconds, as one on an accelerator would, env steps are made."""
+    settings = [
+        *(f"runner.logger.log_path={log_path}", "cluster.backend=ray", APART, ASYNC),
+        *("sft.enabled=false", "algorithm.demonstrations=0", "runner.val_before_train=false"),
+        *("env.train.total_num_envs=8", "env.eval.trials_per_task=1"),
+    ]
+    times = tmp_path / "times"
+    times.mkdir()
+    train.run(slowed(assemble(compose([*RFT, *settings])), times, chunk=0.1, update=4.0))
+    updates = spans(times, "update")
+    begins = [begin for begin, _ in spans(times, "chunk")]
+    beside = [sum(begin < at < end for at in begins) for begin, end in updates]
+    assert len(beside) == UPDATES
+    assert min(beside[:-1]) > 0 and beside[-1] == 0, beside
