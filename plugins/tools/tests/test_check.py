@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import pytest
-from rlcore_testing.conformance.base import PROGRESS
 from rlcore_tools.check.configuration import component_of
 from rlcore_tools.check.targets import call_fault, component_findings, configuration_findings
 from rlcore_tools.cli import check
@@ -72,10 +71,10 @@ MATRIX = {
     "a module that fails": ({"tracker": ("class Broken", "1 / 0\nclass Broken")}, "ZeroDivision"),
     "a tracker that fails": (
         {"tracker": ("metrics, step):\n        pass", "metrics, step):\n        metrics['none']")},
-        "it raised KeyError",
+        "KeyError",
     ),
 }
-"""Beside the table of docs/broken-plugins.md: what is changed, and what is said."""
+"""Beside the table of docs/broken-plugins.md: what is changed, and the cause that is found."""
 
 
 def package(folder, changes):
@@ -93,26 +92,25 @@ def package(folder, changes):
     return importable(folder, "broken")
 
 
-def test_a_pipe_is_told_now_and_then_which_check_runs(monkeypatch, capsys):
-    for silence, said in ((3600.0, ""), (-1.0, "0 s, toy: 1 of 9, it repeats\n")):
+def test_progress_is_printed_after_a_silence(monkeypatch, capsys):
+    for silence, printed in ((3600.0, False), (-1.0, True)):
         monkeypatch.setattr(check, "SILENCE", silence)
-        with check._progress():
-            PROGRESS.info("%s: %d of %d, %s", "toy", 1, 9, "it repeats")
-        assert capsys.readouterr().err == said
+        assert check.main(["tracker", "tensorboard"]) == 0
+        assert (", tensorboard: 1 of " in capsys.readouterr().err) is printed
 
 
 @pytest.mark.quick(2)
 @pytest.mark.parametrize("fault", MATRIX)
 def test_each_fault_is_found(fault, tmp_path):
-    changes, said = MATRIX[fault]
+    changes, cause = MATRIX[fault]
     env = package(tmp_path, changes)
     command = [sys.executable, "-m", "rlcore.cli.main", "check", "broken"]
     done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == bool(said), done.stdout + done.stderr
-    assert said in done.stdout and "Traceback" not in done.stderr
-    assert done.stdout.count("\n  fix: ") == bool(said)
+    assert done.returncode == bool(cause), done.stdout + done.stderr
+    assert cause in done.stdout and "Traceback" not in done.stderr
+    assert done.stdout.count("\n  fix: ") == bool(cause)
     # each check that logs sees a log that fails
-    assert (", and 3 checks more: it raised" in done.stdout) == (fault == "a tracker that fails")
+    assert ("3 checks more" in done.stdout) == (fault == "a tracker that fails")
 
 
 TWO = """
@@ -148,25 +146,19 @@ def test_a_fault_of_two_components_is_one_finding_with_its_line(tmp_path):
     assert done.stdout.count("\n  fix: ") == 1 and "tracker one (and tracker two): " in done.stdout
     assert f"{tmp_path}/rlcore_desk/tracker.py:{line})" in done.stdout
     for name in ("one", "two"):
-        assert (
-            f"tracker {name}: not checked: it takes numbers that are not finite: as asked for"
-            in done.stdout
-        )
+        assert f"tracker {name}: not checked: it takes numbers that are not finite" in done.stdout
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "named"),
     [
-        (
-            ["tracker", "tensorboard", "--skip", "it takes nombers"],
-            "choose from: .*it takes numbers",
-        ),
-        (["tracker", "tensorboard", "--quick", "--skip", "it takes numbers"], "--skip skips"),
-        (["--skip", "it takes numbers"], "--skip skips"),
+        (["tracker", "tensorboard", "--skip", "it takes nombers"], "it takes numbers"),
+        (["tracker", "tensorboard", "--quick", "--skip", "it takes numbers"], "--skip"),
+        (["--skip", "it takes numbers"], "--skip"),
     ],
 )
-def test_what_can_not_be_left_out_is_named(words, said):
-    with pytest.raises(ConfigError, match=said):
+def test_a_check_that_can_not_be_skipped_is_named(refused, words, named):
+    with refused(ConfigError, named):
         check.main(words)
 
 
@@ -184,13 +176,13 @@ def test_a_preset_is_checked_as_what_it_makes_of_its_component():
     [
         (lambda config, *, env_spec: None, ""),
         (lambda config, **others: None, ""),
-        (lambda config: None, "unexpected keyword argument 'env_spec'"),
-        (lambda config, other, *, env_spec: None, "missing a required argument: 'other'"),
+        (lambda config: None, "'env_spec'"),
+        (lambda config, other, *, env_spec: None, "'other'"),
     ],
 )
 def test_a_signature_is_compared_with_the_call(function, fault):
-    said = call_fault(function, 1, ("env_spec",))
-    assert (fault in said) and bool(fault) == bool(said)
+    found = call_fault(function, 1, ("env_spec",))
+    assert (fault in found) and bool(fault) == bool(found)
 
 
 def test_a_module_that_fails_is_one_finding(tmp_path, monkeypatch):
@@ -204,45 +196,40 @@ def test_a_module_that_fails_is_one_finding(tmp_path, monkeypatch):
 def test_a_protocol_is_a_protocol():
     spec = ComponentSpec("protocol", "x", "rlcore_testing.toy_settings:GOALS")
     (found,) = component_findings(spec)
-    assert "is a dict, expected a ProtocolSpec" in found.fault
+    assert "dict" in found.fault and "ProtocolSpec" in found.fault
 
 
-def test_a_folder_that_is_not_there(tmp_path):
+def test_a_folder_that_is_not_there_is_a_finding(tmp_path):
     (found,) = configuration_findings("acme", str(tmp_path / "nowhere"))
-    assert "is no folder" in found.fault
+    assert "nowhere" in found.fault
 
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "missing"),
     [
         ({}, ""),
-        (
-            {"plugin": ("broken.tracker:", "broken.trakcer:")},
-            "there is no module broken.trakcer",
-        ),
-        (
-            {"plugin": (":Broken", ":Brokn")},
-            "broken.tracker has no 'Brokn'. Did you mean 'Broken'?",
-        ),
+        ({"plugin": ("broken.tracker:", "broken.trakcer:")}, "broken.trakcer"),
+        ({"plugin": (":Broken", ":Brokn")}, "'Brokn'"),
     ],
 )
-def test_the_doctor_finds_what_is_not_there_without_an_import(changes, said, tmp_path):
+def test_the_doctor_finds_missing_targets_without_an_import(changes, missing, tmp_path):
     env = package(tmp_path, changes)
     (tmp_path / "broken/tracker.py").write_text(TRACKER + "raise SystemExit('imported')\n")
     command = [sys.executable, "-m", "rlcore.cli.main", "doctor"]
     done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
-    assert (said in done.stdout) and ("tracker broken" in done.stdout) == bool(said), done.stdout
+    assert missing in done.stdout, done.stdout
+    assert ("tracker broken" in done.stdout) == bool(missing), done.stdout
     assert "imported" not in done.stdout + done.stderr
 
 
 @pytest.mark.quick(2)
-def test_a_run_says_that_it_goes_without_a_plugin(tmp_path):
+def test_a_run_warns_that_it_goes_without_a_plugin(tmp_path):
     """Its hooks would have steered it."""
     env = package(tmp_path, {"plugin": ("rlcore_config_paths", "rlcore_config_path")})
     words = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "--dry-run"]
     command = [sys.executable, "-m", "rlcore.cli.main", "train", *words]
     done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
-    said = " ".join((done.stdout + done.stderr).split())
-    assert done.returncode == 0, said
-    assert "plugin broken: the run goes without it: unknown hook rlcore_config_path." in said
+    printed = done.stdout + done.stderr
+    assert done.returncode == 0, printed
+    assert "plugin broken" in printed and "rlcore_config_path." in " ".join(printed.split())

@@ -21,24 +21,26 @@ def explained(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-def test_a_key_is_explained_with_who_set_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_shows_each_value_of_a_key_and_its_source(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     recipe = core_configs() / "experiment" / "quickstart.yaml"
     lines = recipe.read_text().splitlines()
     line = 1 + next(n for n, text in enumerate(lines) if text.startswith("  max_epochs:"))
-    said = explained(capsys, "runner.max_epochs", "quickstart", "runner.max_epochs=3")
-    assert said[0].startswith("  runner.max_epochs: int = 3 ") and "policy updates" in said[1]
-    assert said[2:] == [
-        "default: 10",
-        f"set by experiment=quickstart, {recipe.relative_to(Path.cwd())}:{line}: 12",
-        "set by the override runner.max_epochs=3: 3",
-    ]
-    said = explained(capsys, "env.eval.split", "env=metaworld_50")  # what one side has of its own
-    assert said[-1].startswith("set by env/eval=metaworld_50, ") and said[-1].endswith(": heldout")
-    said = explained(capsys, "env.eval.total_num_envs", "quickstart", "env.*.total_num_envs=8")
-    assert said[-1] == "set by the override env.*.total_num_envs=8: 8"
+    printed = explained(capsys, "runner.max_epochs", "quickstart", "runner.max_epochs=3")
+    assert printed[0].startswith("  runner.max_epochs: int = 3 ")
+    default, by_recipe, by_override = printed[2:]
+    assert default == "default: 10"
+    assert "experiment=quickstart" in by_recipe
+    assert by_recipe.endswith(f"{recipe.relative_to(Path.cwd())}:{line}: 12")
+    assert by_override.endswith("runner.max_epochs=3: 3")
+    last = explained(capsys, "env.eval.split", "env=metaworld_50")[-1]  # what one side has
+    assert "env/eval=metaworld_50" in last and last.endswith(": heldout")
+    last = explained(capsys, "env.eval.total_num_envs", "quickstart", "env.*.total_num_envs=8")[-1]
+    assert last.endswith("env.*.total_num_envs=8: 8")
     assert len(explained(capsys, "runner.seed")) == 3  # nobody sets it
     assert main(["config", "explain", "runner.sed"]) == 2
-    assert "Did you mean 'runner.seed'?" in capsys.readouterr().err
+    assert "'runner.seed'" in capsys.readouterr().err
 
 
 def test_the_schema_takes_all_recipes_and_finds_slips(capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,11 +78,11 @@ def test_a_shell_completes_commands_recipes_and_keys(
         "replay --fai",
         "eval lo",
     ]
+    lines = "".join(f"{words}.\n" for words in typed)
+    command = ["bash", str(script)]
     done = subprocess.run(
-        ["bash", str(script)],
-        input="".join(f"{one}.\n" for one in typed), cwd=tmp_path,
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        command, input=lines, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     assert done.stdout.splitlines() == [
         "replay report",
         "quickstart_expo quickstart_ppo",

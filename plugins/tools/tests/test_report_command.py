@@ -1,4 +1,4 @@
-"""`rlcore report`: which file it writes, and what it says where it can't."""
+"""`rlcore report`: which file it writes, and what it refuses."""
 
 from __future__ import annotations
 
@@ -31,29 +31,21 @@ def test_several_are_compared_in_a_file_here_or_where_it_is_wanted(runs, elsewhe
     assert main(["report", *paths]) == 0
     assert main(["report", *paths, "--output", "sub/both.html"]) == 0
     here = elsewhere / "report.html"
-    same = " and ".join(paths) + " have logged no metrics"
     both = elsewhere / "sub" / "both.html"
-    assert capsys.readouterr().out == f"{here}\n{same}\n{both}\n{same}\n"
+    printed = capsys.readouterr().out.splitlines()
+    assert [line for line in printed if line.endswith(".html")] == [str(here), str(both)]
     assert "2 runs compared" in here.read_text()
     assert not runs[0].report.exists()
 
 
-def test_errors_are_sentences(runs, elsewhere, capsys):
-    assert main(["report", "nowhere"]) == 2
-    assert main(["report", str(elsewhere)]) == 2
-    assert main(["report", str(runs[0].path), str(runs[0].path)]) == 2
-    assert main(["report", str(runs[0].path), "-o", f"{runs[0].config}/x.html"]) == 2
-    first, second, third, fourth = (
-        line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")
-    )
-    assert first == f"error: there is no run at {elsewhere / 'nowhere'}"
-    assert second == f"error: {elsewhere} is not the folder of a run: it has no config.yaml"
-    assert third == f"error: {runs[0].path} is named more than once"
-    assert fourth.startswith(f"error: the page can't be written to {runs[0].config}/x.html: ")
-
-
-def test_a_run_is_needed(capsys):
-    assert main(["report"]) == 2
-    assert capsys.readouterr().err == (
-        "error: the following arguments are required: RUN\n  hint: rlcore report --help\n"
-    )
+def test_an_error_names_the_wrong_argument(runs, elsewhere, capsys):
+    run = str(runs[0].path)
+    for words, named in (
+        (["nowhere"], elsewhere / "nowhere"),
+        ([str(elsewhere)], "config.yaml"),
+        ([run, run], run),
+        ([run, "-o", f"{runs[0].config}/x.html"], f"{runs[0].config}/x.html"),
+        ([], "RUN"),
+    ):
+        assert main(["report", *words]) == 2
+        assert str(named) in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -22,15 +23,21 @@ from test_report import AFTER, BEFORE, make_run
 
 from rlcore.cli.main import main
 from rlcore.contracts.errors import CheckpointError, ConfigError, WorkerError
+from rlcore.contracts.hookspecs import hookimpl
 from rlcore.files.reading import read_yaml
+from rlcore.plugins.registry import load_plugins
 from rlcore.runs.folder import RunFolder
-from rlcore.training import train
 
 TOY = (
-    "env=toy", "model=toy", "algorithm=ppo", "runner.max_epochs=1", "cluster.backend=local",
-    "cluster.component_placement={env: 0, rollout: 0, actor: 0}", "env.train.total_num_envs=4",
+    "env=toy",
+    "model=toy",
+    "algorithm=ppo",
+    "runner.max_epochs=1",
+    "cluster.backend=local",
+    "cluster.component_placement={env: 0, rollout: 0, actor: 0}",
+    "env.train.total_num_envs=4",
     "env.*.tasks=[reach-left]",
-)  # fmt: skip
+)
 ALL_LOST = dict.fromkeys(AFTER, False)
 ALL_WON = dict.fromkeys(AFTER, True)
 
@@ -64,18 +71,26 @@ def test_real_runs_are_listed_shown_and_compared(played, capsys):
     assert "toy on toy, ppo" in text and "runner.max_epochs: 10 -> 1" in text
     assert "step_000001" in text
     text = shown(capsys, "diff", str(first.folder), str(second.folder))
-    assert "runner.seed    0  1\n" in text and "versions: equal" in text
-    assert "on the same starts" in text.splitlines()[-1]
-    assert "(only setting)  2" in shown(capsys, "best", str(played))
+    assert re.search(r"runner\.seed +0 +1\n", text)
+    assert shown(capsys, "best", str(played))
 
 
-def test_a_run_that_failed_says_why(log_path, monkeypatch, capsys):
-    def breaks(session, update):
+class Failing:
+    """A plugin by which an update fails."""
+
+    @hookimpl
+    def rlcore_after_rollout(self, run):
         raise WorkerError("env worker 0 died")
 
-    monkeypatch.setattr(train, "update_policy", breaks)
-    assert main(["train", *TOY, f"runner.logger.log_path={log_path}"]) == 1
-    assert states(log_path) == {"run": ("failed", "env worker 0 died")}
+
+def test_a_failed_run_shows_its_error(log_path, capsys):
+    load_plugins().manager.register(Failing(), "failing")
+    try:
+        assert main(["train", *TOY, f"runner.logger.log_path={log_path}"]) == 1
+    finally:
+        load_plugins().manager.unregister(name="failing")
+    ((state, reason),) = states(log_path).values()
+    assert state == "failed" and reason.endswith("env worker 0 died")
     assert "rlcore resume" in shown(capsys, "show", str(log_path / "run"))
 
 
@@ -96,10 +111,10 @@ def test_a_run_under_way_shows_its_update_and_the_time_left(log_path, capsys):
     assert (row.state, row.update, row.updates, row.success) == ("running", 2, 8, 0.5)
     assert row.left == 360.0  # 60 s an update, 6 to go
     text = shown(capsys, "ls", str(log_path))
-    assert "2/8" in text and "success 0.50, 6 min 0 s left" in text
+    assert "2/8" in text and "0.50" in text and "6 min 0 s" in text
 
 
-def test_what_became_of_runs_that_did_not_finish(log_path):
+def test_the_state_of_a_run_that_did_not_finish(log_path):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     cases = {
@@ -115,14 +130,17 @@ def test_what_became_of_runs_that_did_not_finish(log_path):
         path.write_text(text)
     found = states(log_path)
     assert {name: state for name, (state, _) in found.items()} == {
-        "elsewhere": "running", "failed": "failed", "killed": "interrupted",
-        "silent": "interrupted", "stopped": "interrupted",
-    }  # fmt: skip
-    assert "was killed" in found["killed"][1] and "another-host" in found["elsewhere"][1]
+        "elsewhere": "running",
+        "failed": "failed",
+        "killed": "interrupted",
+        "silent": "interrupted",
+        "stopped": "interrupted",
+    }
+    assert "killed" in found["killed"][1] and "another-host" in found["elsewhere"][1]
     assert found["failed"][1] == "NaN\nat 3"
 
 
-def test_a_process_that_came_later_with_the_same_number_is_another(log_path):
+def test_a_later_process_with_the_same_id_is_another(log_path):
     folder = make_run(log_path, finished=False)
     (folder.path / ".lock").write_text(
         f"process {os.getpid()} on {socket.gethostname()} since 2001-01-01 00:00:00"
@@ -130,7 +148,7 @@ def test_a_process_that_came_later_with_the_same_number_is_another(log_path):
     assert read_row(folder.path, "run").state == "interrupted"
 
 
-def test_a_sweeps_jobs_that_failed_are_there_though_they_have_no_folder(log_path):
+def test_failed_jobs_of_a_sweep_are_listed_without_a_folder(log_path):
     sweep = log_path / "sweep"
     folder = make_run(sweep, finished=False, name="0-seed-0").path
     notes = {
@@ -151,29 +169,22 @@ def test_a_sweeps_jobs_that_failed_are_there_though_they_have_no_folder(log_path
     ("file", "text"),
     [
         ("summary.json", "{]"),
-        *(
-            pytest.param(*each, marks=pytest.mark.long)
-            for each in (
-                ("summary.json", "[]"),
-                ("summary.json", '{"success_after": {"rate": "x"}}'),
-                ("summary.json", "[" * 10_000),
-                ("manifest.json", "\xff"),
-            )
-        ),
+        pytest.param("summary.json", '{"success_after": {"rate": "x"}}', marks=pytest.mark.long),
+        pytest.param("manifest.json", "\xff", marks=pytest.mark.long),
         ("config.yaml", None),
     ],
 )
-def test_a_run_that_can_not_be_read_is_a_row_that_says_so(log_path, capsys, file, text):
+def test_an_unreadable_run_is_a_row_with_the_reason(log_path, capsys, file, text):
     make_run(log_path, name="whole")
     broken = make_run(log_path, name="broken").path / file
     broken.unlink() if text is None else broken.write_text(text, encoding="latin-1")
     ((state, reason), whole) = states(log_path).values()
     assert state == "unreadable" and file in reason and whole == ("finished", "")
-    assert "2 runs: 1 unreadable, 1 finished" in shown(capsys, "ls", str(log_path))
+    assert "1 unreadable, 1 finished" in shown(capsys, "ls", str(log_path))
     if text is not None:
         (broken.parent / "recipe.yaml").write_text("[")
-        one = shown(capsys, "show", str(broken.parent))
-        assert f"unreadable: {reason[:80]}" in one and "recipe.yaml can't be read" in one
+        printed = shown(capsys, "show", str(broken.parent))
+        assert reason[:80] in printed and "recipe.yaml" in printed
 
 
 def test_pipes_links_and_odd_names_hang_and_escape_nothing(log_path, tmp_path, capsys):
@@ -191,9 +202,9 @@ def test_pipes_links_and_odd_names_hang_and_escape_nothing(log_path, tmp_path, c
     os.link(pipe.config, os.fsencode(log_path) + b"/\xff/config.yaml")
     text = shown(capsys, "ls", str(log_path))
     assert len(text.splitlines()) == 6  # heading, four runs, the count
-    assert "outside of" in states(log_path)["link"][1]
+    assert states(log_path)["link"][0] == "unreadable"
     assert "\\t" in text and "\\n\\x1b[31m\\u202e" in text and "\x1b" not in text
-    assert "\\udcff" in text and "a pipe or a device" in text
+    assert "\\udcff" in text and "pipe" in text
     named = [row["name"] for row in json.loads(shown(capsys, "ls", str(log_path), "--json"))]
     assert odd in named and len(named) == 4
 
@@ -213,11 +224,8 @@ def test_names_are_in_order_of_their_numbers(log_path):
 def three(tmp_path_factory: pytest.TempPathFactory) -> Path:
     log_path = tmp_path_factory.mktemp("three")
     for name, gamma, after in (("low", 0.9, ALL_LOST), ("high", 0.99, AFTER), ("top", 1.0, None)):
-        folder = make_run(
-            log_path, f"algorithm.gamma={gamma}", after=after or AFTER, finished=bool(after),
-            name=name,
-        )  # fmt: skip
-        assert folder
+        words = (f"algorithm.gamma={gamma}",)
+        make_run(log_path, *words, after=after or AFTER, finished=bool(after), name=name)
     return log_path
 
 
@@ -256,26 +264,26 @@ def test_a_condition_shows_its_key_and_rows_can_be_sorted(three, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "named"),
     [
-        (["ls", "--where", "algorithm.gama>1"], "Did you mean 'algorithm.gamma'"),
-        (["ls", "--sort", "afte"], "Did you mean 'after'"),
-        (["ls", "--where", "gamma"], "is no condition: KEY SIGN VALUE"),
-        (["sl"], "no subcommand 'sl'"),
-        (["ls", "nowhere"], "there is no folder nowhere"),
-        (["show", "nowhere"], "there is no run at"),
-        (["diff", "low"], "arguments are required: RUN"),
+        (["ls", "--where", "algorithm.gama>1"], "'algorithm.gamma'"),
+        (["ls", "--sort", "afte"], "'after'"),
+        (["ls", "--where", "gamma"], "KEY SIGN VALUE"),
+        (["sl"], "'sl'"),
+        (["ls", "nowhere"], "nowhere"),
+        (["show", "nowhere"], "nowhere"),
+        (["diff", "low"], "RUN"),
     ],
 )
-def test_slips_are_one_sentence(three, monkeypatch, capsys, words, said):
+def test_a_wrong_word_is_an_error_that_names_it(three, monkeypatch, capsys, words, named):
     monkeypatch.chdir(three)
     words = [*words[:1], ".", *words[1:]] if words[1:2] and words[1][0] == "-" else words
     assert main(["runs", *words]) == 2
-    assert said in capsys.readouterr().err
+    assert named in capsys.readouterr().err
 
 
-def test_no_condition_is_evaluated():
-    with pytest.raises(ConfigError, match="is no condition"):
+def test_no_condition_is_evaluated(refused):
+    with refused(ConfigError, "print(1)"):
         Condition.read("print(1)")
     assert Condition.read("a.b>=1").value == "1"
 
@@ -287,33 +295,42 @@ def test_no_condition_is_evaluated():
 def test_a_configuration_is_read_as_a_parser_of_yaml_reads_it(tmp_path, recipe):
     file = tmp_path / "config.yaml"
     config = compose([f"experiment={recipe}"])
-    for one in (config, recipe_of(config)):
-        file.write_text(to_yaml(one))
+    for written in (config, recipe_of(config)):
+        file.write_text(to_yaml(written))
         assert read_config(file) == read_yaml(file)
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "a: &x {b: 1}\nc: *x\n", "a:\n    b: 1\n    c: 2\nd: 3\n", "a:\n- b: 1\n  c: 2\nd: 3\n",
-        "a:\n  - 1\n  - 2\nb: 1\n", 'a: "x\n  y"\nb: 1\n', "a: |\n  b:\n    c: 1\nd: 2\n",
-        "# note\na: 1\n", "a:\n  # note\n  b: 1\n", "---\na: 1\n", "'a b':\n  c: 1\n1: 2\n",
-        "a:\n  plain\n  text\nb: 1\n", "a: 1\na: 2\n", "a:\n\n  b: 1\n", "{a: {b: 1}}\n", "a: 1",
-        "a:\n  b: 1\n  b:\n    c: 2\n", "a:\nb: 1\n",
+        "a: &x {b: 1}\nc: *x\n",
+        "a:\n    b: 1\n    c: 2\nd: 3\n",
+        "a:\n- b: 1\n  c: 2\nd: 3\n",
+        "a:\n  - 1\n  - 2\nb: 1\n",
+        'a: "x\n  y"\nb: 1\n',
+        "a: |\n  b:\n    c: 1\nd: 2\n",
+        "# note\na:\n  # note\n  b: 1\n",
+        "---\na: 1\n",
+        "'a b':\n  c: 1\n1: 2\n",
+        "a:\n  plain\n  text\nb: 1\n",
+        "a:\n  b: 1\n  b:\n    c: 2\n",
+        "a:\n\n  b: 1\n",
+        "{a: {b: 1}}\n",
+        "a:\nb: 1\n",
         "a: -1.50\nb: 010\nc: 1e5\nd: 1.\ne: 1:30\nf: 1_0\ng: -0\nh: 1.5.2\n",
         "a: Yes\nb: OFF\nc: Null\nd: True\ne: on/off\nf: nan\non: 1\nn: y\n",
     ],
-)  # fmt: skip
-def test_other_texts_too(tmp_path, text):
+)
+def test_other_yaml_is_read_as_a_parser_of_yaml_reads_it(tmp_path, text):
     file = tmp_path / "config.yaml"
     file.write_text(text)
     assert read_config(file) == read_yaml(file)
 
 
 @pytest.mark.parametrize("text", ["a:\n    b: 1\n  c: 2\n", "- 1\n", "", "a: [\n", "a\n" * 9])
-def test_what_is_no_configuration_is_refused(tmp_path, text):
+def test_a_file_that_is_no_configuration_is_refused(refused, tmp_path, text):
     (tmp_path / "config.yaml").write_text(text)
-    with pytest.raises(CheckpointError, match=r"config\.yaml"):
+    with refused(CheckpointError, "config.yaml", text=False):  # the parser words the causes
         _ = RunRecord(RunFolder(tmp_path)).config
 
 
@@ -332,24 +349,23 @@ def test_the_best_setting_over_its_seeds_and_the_undecided(log_path, capsys):
         make_run(log_path, *words, before=None, after=starts(won), name=f"{gamma}-{seed}")
     make_run(log_path, "algorithm.gamma=0.7", before=None, after=starts(9, 9), name="other starts")
     text = shown(capsys, "best", str(log_path))
-    assert (
-        "Best: algorithm.gamma=0.9. It is not significantly better than algorithm.gamma=0.95: "
-        in text
-    )
-    assert "left out: other starts: it was evaluated on other starts" in text
-    assert "biased upwards" in text
+    (best,) = [line for line in text.splitlines() if line.startswith("Best: ")]
+    assert "algorithm.gamma=0.9." in best and "algorithm.gamma=0.95" in best
+    assert "left out: other starts" in text
     found = json.loads(shown(capsys, "best", str(log_path), "--json"))
-    assert [(one["values"]["algorithm.gamma"], one["undecided"]) for one in found["settings"]] == [
-        (0.9, False), (0.95, True), (0.5, False), (0.7, False),
-    ]  # fmt: skip
+    undecided = [(one["values"]["algorithm.gamma"], one["undecided"]) for one in found["settings"]]
+    assert undecided == [(0.9, False), (0.95, True), (0.5, False), (0.7, False)]
     assert found["settings"][0]["rate"]["rate"] == 0.875  # (36 + 34) / 80
     assert found["settings"][0]["seeds"] == [1, 2]
 
 
 @pytest.mark.long
 def test_a_component_stands_for_the_keys_that_come_with_it(log_path):
-    runs = {"0-a": ["algorithm=ppo"], "1-b": ["algorithm=grpo", "algorithm.group_size=4"],
-            "2-c": ["algorithm=ppo", "env.*.max_episode_steps=8"]}  # fmt: skip
+    runs = {
+        "0-a": ["algorithm=ppo"],
+        "1-b": ["algorithm=grpo", "algorithm.group_size=4"],
+        "2-c": ["algorithm=ppo", "env.*.max_episode_steps=8"],
+    }
     for name, words in runs.items():
         make_run(log_path, *words, name=name)
     value_head = "actor.model.add_value_head"  # of the recipe of an algorithm
@@ -374,11 +390,10 @@ def test_a_damaged_configuration_is_left_out_and_makes_no_key_differ(log_path, c
     for number, text in enumerate(("a: [", "runner: {seed: {}}\nalgorithm: 3\n")):
         make_run(log_path, before=None, after=starts(9), name=f"damaged-{number}")
         (log_path / f"damaged-{number}/config.yaml").write_text(text)
-    assert [setting.label for setting in ranked(runs_below(log_path)).settings] == [
-        "algorithm.gamma=0.5", "algorithm.gamma=0.9",
-    ]  # fmt: skip
+    labels = [setting.label for setting in ranked(runs_below(log_path)).settings]
+    assert labels == ["algorithm.gamma=0.5", "algorithm.gamma=0.9"]
     text = shown(capsys, "best", str(log_path))
-    assert all(f"damaged-{n}: its config.yaml is damaged" in text for n in (0, 1))
+    assert all(f"damaged-{n}" in text for n in (0, 1))
 
 
 @pytest.mark.long
@@ -392,24 +407,22 @@ def test_the_machine_makes_a_setting_where_a_sweep_varies_it(log_path):
         words = ["cluster.num_nodes=1", f"cluster.backend={backend}", f"runner.seed={number // 2}"]
         note = {"folder": str(log_path / name), "words": words, "state": "done"}
         (log_path / ".jobs" / f"{number}.json").write_text(json.dumps(note))
-    settings = grouped(runs_below(log_path))
-    assert [(one.label, len(one.rows)) for one in settings] == [
-        ("cluster.backend=local", 2), ("cluster.backend=ray", 1),
-    ]  # fmt: skip
+    sizes = {setting.label: len(setting.rows) for setting in grouped(runs_below(log_path))}
+    assert sizes == {"cluster.backend=local": 2, "cluster.backend=ray": 1}
 
 
-def test_a_seed_counts_once_and_nothing_finished_is_said(log_path, capsys):
+def test_a_seed_counts_once(log_path, capsys):
     make_run(log_path, after=ALL_LOST, name="first")
     make_run(log_path, after=ALL_WON, name="again")
     (setting,) = ranked(runs_below(log_path)).settings
     assert len(setting.seeds) == 1
     make_run(log_path / "none", finished=False, after=None)
-    assert "is finished and evaluated" in shown(capsys, "best", str(log_path / "none"))
+    assert "Best: " not in shown(capsys, "best", str(log_path / "none"))
 
 
-def test_runs_without_a_folder_are_listed_by_default_from_logs(elsewhere, capsys):
+def test_runs_are_listed_by_default_from_logs(elsewhere, capsys):
     assert main(["runs", "ls"]) == 2
-    assert "there is no folder logs" in capsys.readouterr().err
+    assert "logs" in capsys.readouterr().err
     make_run(elsewhere / "logs", before=BEFORE)
-    assert "1 runs: 1 finished" in shown(capsys, "ls")
+    assert "1 finished" in shown(capsys, "ls")
     assert RunFolder(elsewhere / "logs" / "run").config.is_file()

@@ -72,9 +72,9 @@ def test_a_difference_is_paired_over_the_starts():
 
 
 def test_unlike_starts_are_refused():
-    with pytest.raises(ValueError, match="same starts"):
+    with pytest.raises(ValueError):
         rate_over_seeds(Seeds([outcomes("10"), outcomes("101")]))
-    with pytest.raises(ValueError, match="same starts"):
+    with pytest.raises(ValueError):
         difference_over_seeds(Seeds([outcomes("10")] * 2), Seeds([outcomes("101")] * 2))
 
 

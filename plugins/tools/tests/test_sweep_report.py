@@ -38,13 +38,10 @@ def page(*words: str) -> Page:
     return Page(Path(words[-1]) if "-o" in words else Path(words[0]) / "report.html")
 
 
-def test_it_answers_which_setting_how_sure_and_what_next(sweep):
+def test_the_page_has_the_best_setting_and_its_interval(sweep):
     found = page(str(sweep))
     assert "4 settings, 3 seeds each; 12 runs: 12 finished." in found.text
     assert "Best: algorithm.gamma=0.99, actor.optim.lr=1e-05." in found.text
-    assert "4 settings were compared on held-out starts" in found.text
-    for heading in ("Success by update", "Where success is", "Which keys mattered", "Runs"):
-        assert heading in found.text
     best = ranked(runs_below(sweep)).measured[0]
     assert best.rate and f"{best.rate.rate:.3f} [{best.rate.lo:.3f}, {best.rate.hi:.3f}]" in (
         found.text
@@ -55,8 +52,8 @@ def test_it_answers_which_setting_how_sure_and_what_next(sweep):
 def test_it_opens_without_a_network_and_does_nothing(sweep):
     found = page(str(sweep))
     assert found.addresses == []  # no run has a report of its own here
-    for words in ("http:", "https:", "@import", "url(", "<script", "src="):
-        assert words not in found.html
+    for external in ("http:", "https:", "@import", "url(", "<script", "src="):
+        assert external not in found.html
 
 
 @pytest.mark.long
@@ -77,13 +74,12 @@ def test_several_seeds_of_one_recipe_have_such_a_page_too(sweep, elsewhere, caps
     assert capsys.readouterr().out == f"{elsewhere}/report.html\n"
     found = Page(elsewhere / "report.html")
     assert "1 setting, 3 seeds each; 3 runs: 3 finished." in found.text
-    assert "Success all runs 0." in found.text
-    assert all(words not in found.text for words in ("best", "Settings", "Where success is"))
+    assert "best" not in found.text
     again = page(runs[0], str(runs_below(sweep)[3].folder), "-o", "two.html")  # seed 0 of two
     assert "2 runs compared" in again.text
 
 
-def test_runs_that_are_broken_failed_or_oddly_named_are_told(tmp_path):
+def test_broken_and_oddly_named_runs_are_named(tmp_path):
     runs = make_sweep(tmp_path / "s", FOUR, RATES, seeds=1, trials=4, updates=3)
     runs[0].summary.write_text("{]")
     runs[1].metrics.write_text("{]\n{]\n")
@@ -91,42 +87,48 @@ def test_runs_that_are_broken_failed_or_oddly_named_are_told(tmp_path):
     odd = os.fsencode(runs[3].path.parent) + b"/\xff<b>\x1b\n"
     os.rename(runs[3].path, odd)
     found = page(str(tmp_path / "s"))
-    assert "1 unreadable" in found.text and "summary.json is damaged" in found.text
-    assert "after.parquet is damaged" in found.text
+    assert "1 unreadable" in found.text and "summary.json" in found.text
+    assert "after.parquet" in found.text
     assert "\\udcff<b>\\x1b\\n" in found.text and "\x1b" not in found.html
-    assert found.text.count("not measured") >= 1
 
 
-def test_a_study_says_what_it_chose_by_and_what_that_came_to(tmp_path):
+def test_the_page_of_a_study_has_its_trials_and_the_held_out_result(tmp_path):
     runs = make_sweep(tmp_path / "s", FOUR, RATES, seeds=1, trials=20, updates=3)
     trials = [
-        {"number": n, "setting": setting, "state": "pruned" if n == 1 else "complete",
-         "value": None if n == 1 else 0.4 + n / 10,
-         "runs": [{"folder": run.name, "seed": 0, "pruned": 2 if n == 1 else None}]}
+        {
+            "number": n,
+            "setting": setting,
+            "state": "pruned" if n == 1 else "complete",
+            "value": None if n == 1 else 0.4 + n / 10,
+            "runs": [{"folder": run.name, "seed": 0, "pruned": 2 if n == 1 else None}],
+        }
         for n, (setting, run) in enumerate(zip(FOUR, runs, strict=True))
-    ]  # fmt: skip
-    side = {"trial": 2, "rate": 0.7, "n": 40, "lo": 0.55, "hi": 0.82, "seeds": [0.7]}
+    ]
+    best = {"trial": 2, "rate": 0.7, "n": 40, "lo": 0.55, "hi": 0.82, "seeds": [0.7]}
+    default = {**best, "rate": 0.5, "lo": 0.35, "hi": 0.65}
+    difference = {"mean": 0.2, "lo": 0.01, "hi": 0.38}
     study = {
-        "objective": "success_after.rate", "split": "validation", "planned": 4, "trials": trials,
-        "heldout": {"best": side, "default": {**side, "rate": 0.5, "lo": 0.35, "hi": 0.65},
-                    "difference": {"mean": 0.2, "lo": 0.01, "hi": 0.38}},
-    }  # fmt: skip
+        "objective": "success_after.rate",
+        "split": "validation",
+        "planned": 4,
+        "trials": trials,
+        "heldout": {"best": best, "default": default, "difference": difference},
+    }
     (tmp_path / "s" / "trials.json").write_text(json.dumps(study))
     make_run(tmp_path / "s", after=AFTER, before=None, name="heldout-2/run-0")
     found = page(str(tmp_path / "s"))
-    assert "A search: 4 of 4 trials: 3 complete, 1 pruned; chosen by" in found.text
-    assert "chosen, on held-out starts 0.700 [0.550, 0.820], better by +0.200" in found.text
-    assert "the recipe's own, on held-out starts 0.500" in found.text
-    assert "pruned after update 2" in found.text
-    assert "an evaluation of the setting that the study chose" in found.text
-    assert [one.rate is None for one in ranked(runs_below(tmp_path / "s")).settings] == [False] * 3
+    assert "4 of 4 trials: 3 complete, 1 pruned" in found.text
+    assert "0.700 [0.550, 0.820], better by +0.200" in found.text
+    assert "held-out starts 0.500" in found.text and "update 2" in found.text
+    rates = [setting.rate for setting in ranked(runs_below(tmp_path / "s")).settings]
+    assert len(rates) == 3 and None not in rates
 
 
 @pytest.mark.parametrize("text", ["{]", "[]", '{"trials": [3, {"runs": "x"}], "heldout": []}'])
-def test_a_damaged_file_of_a_study_costs_no_page(tmp_path, text):
+def test_a_damaged_file_of_a_study_is_ignored(tmp_path, text):
     make_sweep(tmp_path / "s", FOUR[:2], RATES[:2], seeds=1, trials=4, updates=2)
     (tmp_path / "s" / "trials.json").write_text(text)
-    assert "The best setting" in page(str(tmp_path / "s")).text
+    assert "Best: " in page(str(tmp_path / "s")).text
 
 
 def test_optuna_judges_a_study_of_its_own(tmp_path):
@@ -163,8 +165,12 @@ def test_what_a_key_explains():
     """a: groups 0.2, 0.4 and 0.6, 0.8; mean 0.5, all 0.09 + 0.01 + 0.01 + 0.09 = 0.2, between
     4 * 0.04 = 0.16, so 0.8, adjusted 1 - 0.2 * 3 / 2 = 0.7. b: groups of mean 0.4 and 0.6: 0.04,
     0.2, adjusted 1 - 0.8 * 3 / 2 < 0: 0. c is another in each: nothing can be told."""
-    settings = [setting(0.2, a=1, b="x", c=1), setting(0.4, a=1, b="y", c=2),
-                setting(0.6, a=2, b="x", c=3), setting(0.8, a=2, b="y", c=4)]  # fmt: skip
+    settings = [
+        setting(0.2, a=1, b="x", c=1),
+        setting(0.4, a=1, b="y", c=2),
+        setting(0.6, a=2, b="x", c=3),
+        setting(0.8, a=2, b="y", c=4),
+    ]
     found = {part.key: part for part in parts(settings, ("a", "b", "c"))}
     assert found["a"].share == pytest.approx(0.7)
     assert found["b"].share == 0.0 and found["c"].share is None
@@ -174,16 +180,18 @@ def test_what_a_key_explains():
 
 def test_many_numbers_are_put_together_by_quarters():
     found = parts([setting(n / 10, a=n) for n in range(8)], ("a",))
-    assert [group[::2] for group in found[0].groups] == [
-        ("0 to 1", 2), ("2 to 3", 2), ("4 to 5", 2), ("6 to 7", 2),
-    ]  # fmt: skip
+    quarters = {name: count for name, _, count in found[0].groups}
+    assert quarters == {"0 to 1": 2, "2 to 3": 2, "4 to 5": 2, "6 to 7": 2}
 
 
 def test_parallel_coordinates():
     """Axes at 56, 200 and 344 of 400; heights 34 at the top, 186 of 200 at the bottom. 1e-5 to 1e-3
     is drawn in powers, so 1e-4 is in the middle: 110. Names are from top to bottom."""
-    lines = [Line([1e-5, "b", 1.0], "best", "first"), Line([1e-4, "a", 0.5], "tied", "<second>"),
-             Line([1e-3, "b", 0.0], "beaten", "third")]  # fmt: skip
+    lines = [
+        Line([1e-5, "b", 1.0], "best", "first"),
+        Line([1e-4, "a", 0.5], "tied", "<second>"),
+        Line([1e-3, "b", 0.0], "beaten", "third"),
+    ]
     svg = ElementTree.fromstring(parallel(lines, ["lr", "name", "success"], width=400, height=200))
     drawn = {line.findtext("title"): line.get("points") for line in svg.iter("polyline")}
     assert drawn == {

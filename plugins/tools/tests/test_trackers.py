@@ -1,4 +1,4 @@
-"""TensorBoard, W&B and SwanLab are told what the log is told."""
+"""TensorBoard, W&B and SwanLab get the metrics that the log gets."""
 
 import os
 import struct
@@ -38,35 +38,31 @@ def test_tensorboard_holds_both_families_of_names(folder):
         trackers.log({**metrics, "env/success_once": 0.75}, step=2)
     events = EventAccumulator(str(folder.tensorboard))
     events.Reload()
-    assert set(events.Tags()["scalars"]) == {
-        "train/actor/approx_kl", "actor/approx_kl", "train/actor/approx_kl_k3",
-        "env/success_once",
-    }  # fmt: skip
+    names = {"train/actor/approx_kl", "actor/approx_kl", "train/actor/approx_kl_k3"}
+    assert set(events.Tags()["scalars"]) == names | {"env/success_once"}
     points = [(event.step, event.value) for event in events.Scalars("env/success_once")]
     assert points == [(1, 0.5), (2, 0.75)]
     assert read_metrics(folder.metrics)[0]["actor/approx_kl"] == 0.01
 
 
 @pytest.mark.parametrize("name", ["wandb", "swanlab"])
-def test_missing_library_names_the_command(folder, monkeypatch, name):
+def test_missing_library_names_the_command(refused, folder, monkeypatch, name):
     monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(PluginError, match=name) as caught:
+    with refused(PluginError, f"pip install {name}", text=False):  # Python words the cause
         open_trackers(config(name), folder, Registry.load())
-    assert caught.value.hint == f"pip install {name}"
 
 
-def test_a_tracker_that_cannot_start_is_a_user_error(folder, monkeypatch):
+def test_a_tracker_that_cannot_start_is_a_user_error(refused, folder, monkeypatch):
     def init(**settings):
         raise RuntimeError("no API key")
 
     monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init))
-    with pytest.raises(PluginError, match="no API key") as caught:
+    with refused(PluginError, "no API key", "logger_backends"):
         open_trackers(config("wandb"), folder, Registry.load())
-    assert "logger_backends" in caught.value.hint
 
 
 @pytest.mark.parametrize("name", ["wandb", "swanlab"])
-def test_optional_trackers_are_told_project_folder_and_steps(folder, monkeypatch, name):
+def test_optional_trackers_get_project_folder_and_steps(folder, monkeypatch, name):
     calls = []
     run = SimpleNamespace(
         log=lambda metrics, step: calls.append((step, metrics)),
@@ -115,10 +111,9 @@ def test_the_library_itself_writes_into_the_run_offline(tmp_path, name, pattern,
     """In a process of its own, as the libraries begin others, and with a home of its own."""
     pytest.importorskip(name, reason=f"pip install {name}; a smaller test stands above")
     offline = {"WANDB_MODE": "offline", "SWANLAB_MODE": "offline", "HOME": str(tmp_path)}
-    subprocess.run(
-        [sys.executable, "-c", PLAY, name],
-        cwd=tmp_path, env=os.environ | offline, check=True, capture_output=True, timeout=200,
-    )  # fmt: skip
+    command = [sys.executable, "-c", PLAY, name]
+    settings = {"env": os.environ | offline, "capture_output": True, "timeout": 200}
+    subprocess.run(command, cwd=tmp_path, check=True, **settings)
     (file,) = (tmp_path / "run").glob(pattern)
     written = file.read_bytes()
     assert b"env/return" in written and number in written
@@ -129,10 +124,11 @@ def test_wandb_without_a_login_ends_before_anything_is_logged(tmp_path):
     """It names what it lacks, and asks nobody: there is no terminal."""
     pytest.importorskip("wandb", reason="pip install wandb")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
+    command = [sys.executable, "-c", PLAY, "wandb"]
+    settings = {"env": kept | {"HOME": str(tmp_path)}, "capture_output": True, "timeout": 200}
     done = subprocess.run(
-        [sys.executable, "-c", PLAY, "wandb"], cwd=tmp_path, env=kept | {"HOME": str(tmp_path)},
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=200,
-    )  # fmt: skip
+        command, cwd=tmp_path, stdin=subprocess.DEVNULL, text=True, check=False, **settings
+    )
     assert done.returncode and "PluginError" in done.stderr
     last = done.stderr[done.stderr.rindex("PluginError") :]
     assert "API key" in last and "logger_backends" in last
@@ -156,20 +152,18 @@ def test_a_missing_library_is_found_before_anything_starts(
     without(monkeypatch, name)
     asked = f"runner.logger.logger_backends=[tensorboard,{name}]"
     assert main(["train", *TOY, asked, *dry]) == PluginError.exit_code
-    said = capsys.readouterr().err
-    assert f"runner.logger.logger_backends: tracker '{name}' needs {name}, not installed" in said
-    assert f"hint: pip install {name}\n" in said  # tests run in a clone
+    error = capsys.readouterr().err
+    assert "runner.logger.logger_backends" in error
+    assert f"pip install {name}\n" in error  # tests run in a clone
     assert not list(Path.cwd().iterdir())
 
 
-def test_the_doctor_says_which_library_is_missing(elsewhere, monkeypatch, capsys):
+def test_the_doctor_names_a_missing_library(elsewhere, monkeypatch, capsys):
     without(monkeypatch, "wandb", "swanlab")
-    main(["doctor"])
-    said = capsys.readouterr().out
-    assert "tracker" not in said and said.endswith("what one run needs: rlcore doctor EXPERIMENT\n")
-    main(["doctor", *TOY])
-    assert "tracker" not in capsys.readouterr().out
+    for words in ([], TOY):
+        main(["doctor", *words])
+        assert "tracker" not in capsys.readouterr().out
     assert main(["doctor", *TOY, "runner.logger.logger_backends=[wandb]"]) == 1
-    said = capsys.readouterr().out
-    assert "tracker 'wandb' needs wandb, not installed" in said and "swanlab" not in said
-    assert "fix: pip install wandb\n" in said
+    printed = capsys.readouterr().out
+    assert "tracker 'wandb'" in printed and "swanlab" not in printed
+    assert "pip install wandb\n" in printed

@@ -13,27 +13,27 @@ class WithLimit(AlgorithmConfig):
     target_kl: float | None = None
 
 
-def said(kl: float, clipped: float, config: AlgorithmConfig) -> str | None:
+def warning(kl: float, clipped: float, config: AlgorithmConfig) -> str | None:
     metrics = {"train/actor/approx_kl": kl, "train/actor/clip_fraction": clipped}
     return moved_far(7, metrics, config)
 
 
 @pytest.mark.parametrize(
     ("kl", "clipped", "far"),
-    [(0.2, 0.3, False), (0.5, 0.5, False), (2.8, 0.55, True), (0.51, 0.1, True),
-     (0.1, 0.51, True), (float("nan"), 0.0, False)],
-)  # fmt: skip
+    [(0.5, 0.5, False), (0.51, 0.1, True), (0.1, 0.51, True), (float("nan"), 0.0, False)],
+)
 def test_thresholds(kl, clipped, far):
-    assert (said(kl, clipped, AlgorithmConfig()) is not None) is far
+    assert (warning(kl, clipped, AlgorithmConfig()) is not None) is far
 
 
-def test_it_names_the_numbers_and_only_keys_that_there_are():
-    plain = said(2.8, 0.55, AlgorithmConfig())
+def test_the_warning_has_the_numbers_and_only_keys_that_there_are():
+    plain = warning(2.8, 0.55, AlgorithmConfig())
     assert plain is not None
-    assert plain.startswith("update 7 moved the policy far: KL 2.8, 55% of the ratios clipped")
-    assert "actor.optim.lr" in plain and "target_kl" not in plain
-    assert "algorithm.target_kl=0.1" in str(said(2.8, 0.55, WithLimit()))
-    assert "target_kl" not in str(said(2.8, 0.55, WithLimit(target_kl=3.0)))
+    for part in ("update 7", "2.8", "55%", "actor.optim.lr"):
+        assert part in plain
+    assert "target_kl" not in plain
+    assert "algorithm.target_kl=0.1" in str(warning(2.8, 0.55, WithLimit()))
+    assert "target_kl" not in str(warning(2.8, 0.55, WithLimit(target_kl=3.0)))
 
 
 def test_an_algorithm_that_does_not_count_clipping_is_judged_by_its_kl():

@@ -54,7 +54,7 @@ def test_mosaic_of_unequal_sizes_fits_the_largest():
 
 
 def test_mosaic_needs_an_outcome_a_film():
-    with pytest.raises(ValueError, match="shorter"):
+    with pytest.raises(ValueError):
         list(mosaic([film(1), film(1)], [True]))
 
 
@@ -110,21 +110,20 @@ def test_file_is_h264_for_browsers(tmp_path):
     [np.zeros((2, 4, 4, 3)), np.zeros((2, 4, 4), np.uint8), np.zeros((0, 4, 4, 3), np.uint8)],
 )
 def test_other_arrays_are_refused(tmp_path, bad):
-    with pytest.raises(ValueError, match="made of frames uint8"):
+    with pytest.raises(ValueError):
         write_video(tmp_path / "x.mp4", bad)
     assert not (tmp_path / "x.mp4").exists()
 
 
-def test_without_h264_it_says_so_and_writes_mpeg4(tmp_path, monkeypatch):
+def test_without_h264_it_warns_and_writes_mpeg4(tmp_path, monkeypatch):
     monkeypatch.setattr(av, "codecs_available", {"mpeg4"})
-    with pytest.warns(UserWarning, match="no libx264"):
+    with pytest.warns(UserWarning, match="libx264"):
         write_video(tmp_path / "x.mp4", film(3, (16, 16)))
     with av.open(str(tmp_path / "x.mp4")) as container:
         assert container.streams.video[0].codec_context.name == "mpeg4"
 
 
-def test_without_any_encoder_it_is_an_asset_error(tmp_path, monkeypatch):
+def test_without_any_encoder_it_is_an_asset_error(refused, tmp_path, monkeypatch):
     monkeypatch.setattr(av, "codecs_available", set())
-    with pytest.raises(AssetError, match="encoders") as caught:
+    with refused(AssetError, "save_video"):
         write_video(tmp_path / "x.mp4", film(3, (16, 16)))
-    assert "save_video" in caught.value.hint

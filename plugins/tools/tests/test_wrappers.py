@@ -79,49 +79,48 @@ class Winning(EnvWrapper):
         return result
 
 
-def test_success_can_not_be_touched(monkeypatch):
+def test_a_wrapper_that_changes_success_is_refused(refused, monkeypatch):
     here = f"{__name__}:"
     spec = ComponentSpec("wrapper", "cheat", f"{here}Winning", config=f"{here}Cheat")
     monkeypatch.setattr(wrappers, "_wrapper", lambda entry, base: (spec, Cheat()))
-    with pytest.raises(PluginError, match="so that success is measured below it"):
+    with refused(PluginError, "cheat"):
         rolled("cheat", action=0.0)
 
 
 @pytest.mark.parametrize(
-    ("entry", "said"),
+    ("entry", "error_class", "named"),
     [
-        ("nose", "there is no wrapper 'nose'"),
-        ("{action_cost: {cof: 1}}", "Key 'cof' not in 'ActionCost'"),
-        ("{action_cost: {coef: much}}", "wrapper 'action_cost': Value 'much'"),
-        ("{action_cost: {coef: -1}}", "wrapper 'action_cost': coef must be at least 0, got -1"),
-        ("{a: 1, b: 2}", "must be NAME or {NAME: {key: value}}"),
-        ("episode_shift", "it goes into algorithm.wrappers"),
+        ("nose", PluginError, "nose"),
+        ("{action_cost: {cof: 1}}", ConfigError, "cof"),
+        ("{action_cost: {coef: much}}", ConfigError, "'much'"),
+        ("{action_cost: {coef: -1}}", ConfigError, "coef must be at least 0, got -1"),
+        ("{a: 1, b: 2}", ConfigError, "{NAME: {key: value}}"),
+        ("episode_shift", ConfigError, "algorithm.wrappers"),
     ],
 )
-def test_a_chain_that_means_nothing_is_refused(entry, said):
+def test_an_invalid_chain_is_refused(refused, entry, error_class, named):
     config = compose(*TOY, f"env.train.wrappers=[{entry}]")
-    with pytest.raises((ConfigError, PluginError)) as error:
+    with refused(error_class, named, text=False):  # OmegaConf words some of them
         env_spec(load_plugins(), "env.train", config.env.train)
-    assert said in str(error.value)
 
 
-def test_exploration_around_a_policy():
+def test_exploration_around_a_policy(refused):
     """For one that learns from what worked; not for one that compares log-probs."""
     chain = "algorithm.wrappers=[{episode_shift: {std: 0.3}}]"
     config = compose(*TOY, "algorithm=rft", chain)
     assert algorithm_needs(config, load_plugins()).episode_shift == 0.3
-    with pytest.raises(ConfigError, match="needs their log-probs"):
+    with refused(ConfigError, "episode_shift"):
         compose(*TOY, "algorithm=ppo", chain, "actor.model.add_value_head=true")
         algorithm_needs(compose(*TOY, "algorithm=ppo", chain), load_plugins())
 
 
-def test_what_is_trained_is_chosen_by_names():
+def test_what_is_trained_is_chosen_by_names(refused):
     policy, _ = build_policy(compose(*TOY, "actor.trainable=[*bias]"))
-    names = [name for name, one in policy.named_parameters() if one.requires_grad]
+    names = [name for name, weight in policy.named_parameters() if weight.requires_grad]
     assert names and all(name.endswith("bias") for name in names)
-    grouped = [one for group in policy.parameter_groups().values() for one in group]
+    grouped = [weight for group in policy.parameter_groups().values() for weight in group]
     assert len(grouped) == len(names)
-    with pytest.raises(ConfigError, match="no parameter that the model trains matches 'wings"):
+    with refused(ConfigError, "wings", text=False):  # lists the parameters
         train_only(policy, ["wings.*"])
 
 
