@@ -9,7 +9,7 @@ import pytest
 from rlcore_ray import health
 
 
-def test_a_head_that_answers_no_more_is_told_of_once_patience_is_over(
+def test_a_silent_head_is_reported_once_patience_is_over(
     monkeypatch: pytest.MonkeyPatch,
 ):
     clock = [0.0]
@@ -26,7 +26,5 @@ def test_a_head_that_answers_no_more_is_told_of_once_patience_is_over(
     for clock[0] in (16.0, 16.5, 17.0):  # 1 second of silence so far
         assert head.silence() is None
     clock[0] = 17.5
-    said = head.silence()
-    assert said is not None and said.startswith(
-        f"nobody has answered at the head of the cluster ({address}) for 1.5 s ("
-    )
+    silence = head.silence()
+    assert silence is not None and address in silence and "1.5 s" in silence

@@ -25,11 +25,16 @@ def run(tmp_path, monkeypatch):
     """Env workers on both nodes, policies on the second."""
     (tmp_path / "weights").mkdir()
     monkeypatch.setattr(Inventory, "local", classmethod(lambda cls: Inventory(NODES)))
-    config = compose([
-        "env=toy", "model=toy", "algorithm=ppo", "cluster.num_nodes=2",
-        "cluster.component_placement={env: 0-3, rollout: 2, actor: 3}",
-        f"runner.logger.log_path={tmp_path / 'logs'}",
-    ])  # fmt: skip
+    config = compose(
+        [
+            "env=toy",
+            "model=toy",
+            "algorithm=ppo",
+            "cluster.num_nodes=2",
+            "cluster.component_placement={env: 0-3, rollout: 2, actor: 3}",
+            f"runner.logger.log_path={tmp_path / 'logs'}",
+        ]
+    )
     model = replace(config.actor.model, model_path=str(tmp_path / "weights"))
     assembly = assemble(config)
     config = replace(config, actor=replace(config.actor, model=model))
@@ -68,59 +73,49 @@ def test_each_node_is_asked_for_what_its_workers_need(run, monkeypatch, tmp_path
     assert not (tmp_path / "logs").exists() and not list(tmp_path.glob(".rlcore*"))
 
 
-def test_weights_are_needed_where_a_policy_is(run, monkeypatch, tmp_path):
+def test_weights_are_needed_where_a_policy_is(refused, run, monkeypatch, tmp_path):
     weights = str(tmp_path / "weights")
     answer(monkeypatch, without(weights))
-    with pytest.raises(AssetError) as error:
+    with refused(AssetError, "node 1", "actor.model.model_path=", weights):
         node_files.require_node_files(*run, {}, tmp_path)
-    assert error.value.message == f"node 1 (b) lacks actor.model.model_path={weights}"
 
 
 @pytest.mark.parametrize(
     ("there", "lacking"),
     [  # a share that is not mounted; a copy that was cut off; one of another version
-        ({}, "5 of 5 files of {}: a.json, b.json, c and 2 more"),
-        ({"a.json": 2, "b.json": 2, "c": -1, "c/d": 1}, "1 of 5 files of {}: model.safetensors"),
+        ({}, "5 of 5 files"),
+        ({"a.json": 2, "b.json": 2, "c": -1, "c/d": 1}, "1 of 5 files"),
         (
             {"a.json": 2, "b.json": 2, "c": -1, "c/d": 1, "model.safetensors": 2, "e": 1},
-            "1 of 5 files of {}: model.safetensors",
+            "1 of 5 files",
         ),
     ],
 )
-def test_a_folder_must_hold_what_it_holds_here(there, lacking, run, monkeypatch, tmp_path):
+def test_a_folder_must_hold_what_it_holds_here(refused, there, lacking, run, monkeypatch, tmp_path):
     weights = tmp_path / "weights"
-    for name, text in {
-        "a.json": "{}",
-        "b.json": "{}",
-        "c/d": "x",
-        "model.safetensors": "xxx",
-    }.items():
+    files = {"a.json": "{}", "b.json": "{}", "c/d": "x", "model.safetensors": "xxx"}
+    for name, text in files.items():
         (weights / name).parent.mkdir(exist_ok=True)
         (weights / name).write_text(text)
     (weights / ".cache").mkdir()  # left by a download; no loader reads it
     answer(monkeypatch, lambda number, listing, _: (listing | {str(weights): there}, []))
-    with pytest.raises(AssetError) as error:
+    with refused(AssetError, "node 1 (b)", f"{lacking} of actor.model.model_path={weights}"):
         node_files.require_node_files(*run, {}, tmp_path)
-    named = lacking.format(f"actor.model.model_path={weights}")
-    assert error.value.message == f"node 1 (b) lacks {named}"
 
 
-def test_nodes_with_a_policy_share_the_folder_of_the_run(run, monkeypatch, tmp_path):
+def test_nodes_with_a_policy_share_the_folder_of_the_run(refused, run, monkeypatch, tmp_path):
     """Neither node sees the file that is made where the run will be; only node 1 has a policy."""
     answer(monkeypatch, without(str(tmp_path / ".rlcore-")))
-    with pytest.raises(AssetError) as error:
+    with refused(AssetError, "node 1", tmp_path / "logs"):
         node_files.require_node_files(*run, {}, tmp_path / "logs")
-    assert error.value.message == (
-        f"node 1 (b) lacks the run's folder, which is to be in {tmp_path / 'logs'}"
-    )
 
 
-def test_what_a_doctor_misses_is_said_of_its_node(run, monkeypatch, tmp_path):
+def test_a_finding_of_the_doctor_names_its_node(refused, run, monkeypatch, tmp_path):
     def change(number, listing, missing):
         return listing, missing if number else ["GL: no EGL device"]
 
     answer(monkeypatch, change)
-    with pytest.raises(AssetError, match=r"^node 0 \(a\) lacks GL: no EGL device\n"):
+    with refused(AssetError, "node 0", "GL: no EGL device"):
         node_files.require_node_files(*run, BOTH, tmp_path)
 
 
@@ -130,27 +125,29 @@ def test_files_are_listed_with_their_sizes(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")  # as if it were not there
     folder, file, none = map(str, (tmp_path, tmp_path / "a" / "b" / "deep", tmp_path / "no"))
     assert node_probe.list_files({folder: 3, file: 0, none: 3, "~": 0}) == {
-        folder: {"a": -1, "a/b": -1, "a/b/deep": 2}, file: {"": 2}, none: None, "~": {},
-    }  # fmt: skip
+        folder: {"a": -1, "a/b": -1, "a/b/deep": 2},
+        file: {"": 2},
+        none: None,
+        "~": {},
+    }
     assert node_probe.list_files({folder: 1}) == {folder: {"a": -1}}
     assert node_probe.describe()["versions"]["rlcore"] != "none"
 
 
-def test_an_emptied_package_is_said_before_a_worker_loads_it(tmp_path, monkeypatch):
+def test_an_emptied_package_is_found_before_a_worker_loads_it(tmp_path, monkeypatch):
     """Its folder is there, so Python imports it as a namespace; or a file of it is empty."""
     (tmp_path / "emptied").mkdir()
     (tmp_path / "cleared").mkdir()
     (tmp_path / "cleared" / "policy.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
     targets = ["emptied.env:make", "emptied:make", "cleared.policy:make"]
-    assert node_probe.missing_code(NOTHING, set(), targets, []) == [
-        "code: emptied.env:make can't be loaded: No module named 'emptied.env'",
-        "code: emptied:make can't be loaded: emptied has no 'make'.",
-        "code: cleared.policy:make can't be loaded: cleared.policy has no 'make'.",
-    ]
+    missing = node_probe.missing_code(NOTHING, set(), targets, [])
+    assert len(missing) == 3
+    for target, text in zip(targets, missing, strict=True):
+        assert text.startswith(f"code: {target} ")
 
 
-def test_files_of_an_installed_package_that_are_gone_are_said(tmp_path, monkeypatch):
+def test_missing_files_of_an_installed_package_are_found(tmp_path, monkeypatch):
     info = tmp_path / "sim-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: sim\nVersion: 1.0\n")

@@ -24,22 +24,15 @@ def test_nodes_that_are_alike_are_taken(here: dict):
     _require_same_versions([here, {**here, "python": "3.11.2", "host": "other"}])
 
 
-def test_another_python_is_named_with_its_node(here: dict):
-    with pytest.raises(PlacementError) as error:
+def test_another_python_is_named_with_its_node(refused, here: dict):
+    with refused(PlacementError, "3.11", "3.12", text=False):  # names this machine
         _require_same_versions([here, {**here, "python": "3.12.1"}])
-    assert error.value.message == (
-        "all nodes must have the same versions, got Python: 3.11 here, node 0 3.11, node 1 3.12"
-    )
 
 
-def test_other_packages_are_named_together(here: dict):
+def test_other_packages_are_named_together(refused, here: dict):
     old = {**here, "versions": {"rlcore": "0.0.9"}}
-    with pytest.raises(PlacementError) as error:
+    with refused(PlacementError, "0.1.0", "0.0.9", "mine", text=False):
         _require_same_versions([old, here])
-    assert error.value.message == (
-        "all nodes must have the same versions, got rlcore: 0.1.0 here, node 0 0.0.9, "
-        "node 1 0.1.0; mine: 2.0 here, node 0 none, node 1 2.0"
-    )
 
 
 def test_the_interface_with_the_address_of_the_node_is_taken():
@@ -64,10 +57,6 @@ def test_a_node_that_is_known_by_its_name(monkeypatch: pytest.MonkeyPatch):
     assert _interface(1, "three", held, None) == ""
 
 
-def test_an_interface_that_a_node_lacks_is_one_error():
-    with pytest.raises(PlacementError) as error:
+def test_an_interface_that_a_node_lacks_is_refused(refused):
+    with refused(PlacementError, "cluster.network_interface=", "ib0", "node 1", "10.0.0.7"):
         _interface(1, "10.0.0.7", HELD, "ib0")
-    assert error.value.message == (
-        "cluster.network_interface='ib0': node 1 (10.0.0.7) has no such network interface; it has "
-        "lo, eth0, docker0"
-    )

@@ -23,7 +23,7 @@ def actors(monkeypatch):
     return started, killed
 
 
-def test_a_key_says_whose_queue_it_is():
+def test_a_key_has_the_rank_of_its_env_worker():
     route = Route(12, 3, 1)
     assert env_rank_of(route.observations) == env_rank_of(route.actions) == 12
     assert [env_rank_of(key) for key in ("weights/0/1", "taken/2", "trajectory/0/1")] == [None] * 3

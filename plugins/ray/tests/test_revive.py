@@ -17,7 +17,7 @@ from rlcore.placement.plan import Allocation
 from rlcore.rollout.messages import InteractReport, Route
 from rlcore.workers.worker_specs import ConversationPart, Member, WorkerSpecs
 
-DIED = "env worker 0 on node 1 (b) died while it was asked to {} (killed, or out of memory?)"
+DIED = "env worker 0 on node 1 (b) died"
 NODES = (Node(cpus=3, name="a", id="1"), Node(cpus=2, name="b", id="2"))
 TALK = [ConversationPart("env", 0, "converse", {}), ConversationPart("rollout", 0, "converse", {})]
 
@@ -33,19 +33,19 @@ class Job:
 class Remote:
     """A worker: any method can be asked for."""
 
-    def __init__(self, name: str, told: list[str]) -> None:
-        self.name, self._told, self.alive = name, told, True
+    def __init__(self, name: str, calls: list[str]) -> None:
+        self.name, self._calls, self.alive = name, calls, True
 
     def __getattr__(self, method: str) -> Remote:
-        return self if method == "remote" else type(self)(f"{self.name}.{method}", self._told)
+        return self if method == "remote" else type(self)(f"{self.name}.{method}", self._calls)
 
     def __call__(self, *arguments: object) -> str:
-        self._told.append(f"{self.name}({arguments[0] if arguments else ''})")
-        return self._told[-1]
+        self._calls.append(f"{self.name}({arguments[0] if arguments else ''})")
+        return self._calls[-1]
 
 
 class Played:
-    """Stands in for :class:`rlcore_ray.failures.PendingCalls`: fails as often as it is told to."""
+    """Stands in for :class:`rlcore_ray.failures.PendingCalls`: raises its `failures` in turn."""
 
     def __init__(self) -> None:
         self.failures: list[Exception] = []
@@ -81,16 +81,16 @@ def group(monkeypatch: pytest.MonkeyPatch):
     }
     members = {role: (Member(None, allocation),) for role, allocation in allocations.items()}  # type: ignore[arg-type]
     made = RayGroup(WorkerSpecs(ClusterConfig(simulator_restarts=2), members, nodes=NODES))
-    told: list[str] = []
+    calls: list[str] = []
     made._nodes = ["1", "2"]
     made._waiting, made._queues = Played(), PlayedQueues()
-    made._workers = {role: [Remote(role, told)] for role in members}
+    made._workers = {role: [Remote(role, calls)] for role in members}
     monkeypatch.setattr(ray_group.ray, "wait", lambda refs, **_: (refs, []))
     monkeypatch.setattr(made, "_alive", lambda worker: worker.alive)
-    monkeypatch.setattr(made, "_spawn", lambda role, rank, member: Remote(f"new {role}", told))
+    monkeypatch.setattr(made, "_spawn", lambda role, rank, member: Remote(f"new {role}", calls))
     there = ["1", "2"]
     monkeypatch.setattr(ray_group, "alive_nodes", lambda: [{"NodeID": name} for name in there])
-    yield made, told, there
+    yield made, calls, there
     made._workers = {}
 
 
@@ -100,23 +100,25 @@ def lose(group: RayGroup, role: str) -> None:
 
 
 def test_a_worker_that_died_is_started_where_it_was(group):
-    made, told, _ = group
+    made, calls, _ = group
     lose(made, "env")
     (report, _) = made._talk(TALK)
-    assert report.incidents == [DIED.format("converse")]
+    (incident,) = report.incidents
+    assert incident.startswith(DIED) and "converse" in incident
     assert made._worker_specs.members["env"][0].allocation.node == 1
     assert made._waiting.broken_off == ["env worker 0 died"]
-    assert made._queues.renewed == [(0, "2")] and "new env.call(start)" in told
-    assert told.count("new env.talk(converse)") == 1
-    assert made._talk(TALK)[0].incidents == []  # told once
+    assert made._queues.renewed == [(0, "2")] and "new env.call(start)" in calls
+    assert calls.count("new env.talk(converse)") == 1
+    assert made._talk(TALK)[0].incidents == []  # reported once
 
 
-def test_it_is_said_in_the_same_words_whoever_notices(group):
+def test_a_death_is_reported_alike_whoever_notices_it(group):
     """The policy, whose observations are lost with their sender."""
     made, _, _ = group
     lose(made, "env")
     made._waiting.failures = [WorkerLost("observations were lost with the process that sent them")]
-    assert made._talk(TALK)[0].incidents == [DIED.format("converse")]
+    (incident,) = made._talk(TALK)[0].incidents
+    assert incident.startswith(DIED) and "converse" in incident
 
 
 def test_a_worker_is_given_the_queues_it_uses(group):
@@ -137,7 +139,7 @@ def test_a_worker_is_given_the_queues_it_uses(group):
     made._worker_specs = replace(made._worker_specs, members=allocations)
     made._waiting.results = lambda refs, *_: list(refs)
     routes = [(Route(0, 0), Route(1, 0)), (Route(2, 0, 1), Route(2, 1)), ()]
-    made.converse([None] * 3, [Job(one) for one in routes])
+    made.converse([None] * 3, [Job(of_rank) for of_rank in routes])
     assert {name.partition(".")[0]: queues for name, queues in given.items()} == {
         "env0": {0: "a"},
         "env1": {1: "b"},
@@ -148,48 +150,49 @@ def test_a_worker_is_given_the_queues_it_uses(group):
     }
 
 
-def test_one_whose_node_is_gone_is_started_elsewhere(group):
+def test_a_worker_whose_node_is_gone_is_started_elsewhere(group):
     made, _, there = group
     there.remove("2")
     lose(made, "env")
     (report, _) = made._talk(TALK)
-    moved = "node 1 (b) left the cluster, with env worker 0, which goes on on node 0 (a)"
-    assert report.incidents == [DIED.format("converse"), moved]
+    died, moved = report.incidents
+    assert died.startswith(DIED)
+    assert moved.startswith("node 1 (b)") and "env worker 0" in moved and "node 0 (a)" in moved
     allocation = made._worker_specs.members["env"][0].allocation
     assert (allocation.node, allocation.local_ranks) == (0, (1,))
     assert made._queues.renewed == [(0, "1")]
 
 
-def test_one_that_dies_again_and_again_ends_the_run(group):
-    made, told, _ = group
+def test_a_worker_that_dies_again_and_again_ends_the_run(refused, group):
+    made, calls, _ = group
     lose(made, "env")
     made._waiting.failures *= 3
-    made._spawn = lambda role, rank, member: replace_dead(told)
-    with pytest.raises(WorkerLost, match="env worker 0 died"):
+    made._spawn = lambda role, rank, member: replace_dead(calls)
+    with refused(WorkerLost, "env worker 0"):
         made._talk(TALK)
-    assert told.count("new env.call(start)") == 2  # cluster.simulator_restarts
+    assert calls.count("new env.call(start)") == 2  # cluster.simulator_restarts
 
 
-def replace_dead(told: list[str]) -> Remote:
-    worker = Remote("new env", told)
+def replace_dead(calls: list[str]) -> Remote:
+    worker = Remote("new env", calls)
     worker.alive = False
     return worker
 
 
-def test_a_policy_is_not_replaced(group):
-    made, told, there = group
+def test_a_policy_is_not_replaced(refused, group):
+    made, calls, there = group
     lose(made, "rollout+actor")
-    with pytest.raises(Irreplaceable, match=r"^rollout\+actor worker 0 died"):
+    with refused(Irreplaceable, "rollout+actor worker 0"):
         made._talk(TALK)
-    assert not [line for line in told if line.startswith("new")]
+    assert not [line for line in calls if line.startswith("new")]
     there.remove("1")
     lose(made, "rollout+actor")
-    with pytest.raises(Irreplaceable, match=r"^node 0 \(a\) left the cluster, with rollout\+actor"):
+    with refused(Irreplaceable, "node 0 (a)", "rollout+actor"):
         made._talk(TALK)
 
 
 def test_calls_of_env_workers_survive_too(group, monkeypatch: pytest.MonkeyPatch):
-    """Experts that are asked for episodes: what they answer is told once they all have."""
+    """Experts that are asked for episodes."""
     made, _, _ = group
     failures = [WorkerLost("env worker 0 died")]
     answer = made._waiting.results
@@ -202,4 +205,5 @@ def test_calls_of_env_workers_survive_too(group, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(made._waiting, "results", results)
     assert len(made._call("env", "demonstrate", [{}])) == 1
-    assert made._incidents == [DIED.format("demonstrate")]
+    (incident,) = made._incidents
+    assert incident.startswith(DIED) and "demonstrate" in incident

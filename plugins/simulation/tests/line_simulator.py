@@ -45,7 +45,7 @@ class LineConfig(SimulatedEnvConfig):
     pause: float = key("seconds a step takes", 0.0, minimum=0)
     expert: bool = key("whether there is an expert", True)
     show_variable: str = key("an environment variable to show in sentences", "")
-    checkout: str = key("folder whose commit is told", "")
+    checkout: str = key("folder whose commit is a version", "")
     asset: str = key("a file that the simulator needs", "")
     strikes: str = key(
         "a folder of files that are named by signals: who finds one takes it, and strikes itself",

@@ -36,7 +36,7 @@ from rlcore.contracts.specs import Episode
 STILL = np.zeros((1, 2, 1), dtype=np.float32)
 EPISODES = [Episode(1, 7)]
 LONG = "x" * 1_000_000
-Rude = Callable[[str], SimulatedEnv]
+Rude = Callable[..., SimulatedEnv]
 
 
 @pytest.fixture
@@ -44,8 +44,8 @@ def rude() -> Iterator[Rude]:
     """An env of one row of a simulator that does this, with an episode begun."""
     made: list[SimulatedEnv] = []
 
-    def make(manner: str) -> SimulatedEnv:
-        made.append(make_env(RudeConfig(rude=manner)))
+    def make(manner: str, config: RudeConfig | None = None) -> SimulatedEnv:
+        made.append(make_env(config or RudeConfig(rude=manner)))
         made[-1].reset(options={"episodes": EPISODES})
         return made[-1]
 
@@ -94,13 +94,13 @@ def test_a_simulator_that_wants_to_end_its_process_is_an_error(refused, rude: Ru
     assert env.process_ids == pids
 
 
-@pytest.mark.parametrize("asked", ["chunk", "demonstration"])
+@pytest.mark.parametrize("call", ["chunk", "demonstration"])
 def test_a_death_is_noticed_though_a_child_holds_all_open_files(
-    refused, rude: Rude, asked: str
+    refused, rude: Rude, call: str
 ) -> None:
     env = rude("die_beside_a_child")
     with refused(SimulatorError, "code 3", text=False):
-        if asked == "chunk":
+        if call == "chunk":
             env.chunk_step(STILL)
         else:
             list(env.demonstrate(EPISODES, action_noise=0.0, speed=1.0, stride=1, seed=0))
@@ -135,10 +135,10 @@ def test_children_of_a_simulator_end_when_rlcore_is_killed() -> None:
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     folder = os.path.dirname(__file__)
-    with tempfile.TemporaryFile() as told:  # a pipe would be held open by what is left
-        subprocess.run([sys.executable, "-c", code], stdout=told, cwd=folder)
-        told.seek(0)
-        pids = [int(word) for word in told.read().split()]
+    with tempfile.TemporaryFile() as output:  # a pipe would be held open by what is left
+        subprocess.run([sys.executable, "-c", code], stdout=output, cwd=folder)
+        output.seek(0)
+        pids = [int(word) for word in output.read().split()]
     assert len(pids) == 2
     wait_gone(pids)
 
@@ -201,10 +201,11 @@ def test_no_message_waits_without_end(refused, rude: Rude) -> None:
     os.write(theirs.fileno(), b"\0\0\0\x64half")
     with pytest.raises(BlockingIOError):
         ours.recv_bytes()
-    env = rude("")
+    config = RudeConfig()
+    env = rude("", config)
     (member,) = env._fleet._members
     os.kill(env.process_ids[0], signal.SIGSTOP)
-    env._config.simulator_timeout = 0.1
+    config.simulator_timeout = 0.1
     _limit(member._pipe, 0.1)
     with refused(SimulatorError, "0.1 s", text=False):
         env.chunk_step(np.zeros((1, 10_000_000, 1), dtype=np.float32))

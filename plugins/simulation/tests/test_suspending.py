@@ -76,8 +76,9 @@ def test_episodes_go_on_where_they_were(pair, monkeypatch, processes: int) -> No
         env.chunk_step(moves(-0.5, 18))  # row 0 arrives on the left
     slept(sleeping)
     for value in (0.1, 0.4):
-        same(sleeping.chunk_step(moves(value, 2)), awake.chunk_step(moves(value, 2)))
-    assert sleeping._success.tolist() == [True, False, False]
+        result = sleeping.chunk_step(moves(value, 2))
+        same(result, awake.chunk_step(moves(value, 2)))
+    assert result.success.tolist() == [True, False, False]
 
 
 def test_films_go_on(pair) -> None:
@@ -100,15 +101,16 @@ def test_a_process_that_dies_before_it_sleeps_costs_nothing_but_time(pair, monke
     """Its frames are to be taken then."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
     envs = pair(1)
-    env, awake = RestartingEnv(envs.pop, restarts=1), envs[0]
-    pair(1)  # the one that takes its place
+    awake, first = envs
+    env = RestartingEnv(envs.pop, restarts=1)
+    _, replacement = pair(1)[-2:]
     for each in (env, awake):
         each.reset(options={"episodes": EPISODES})
         each.record([2])
         each.chunk_step(moves(0.3, 2))
-    os.kill(env._env.process_ids[0], signal.SIGKILL)
+    os.kill(first.process_ids[0], signal.SIGKILL)
     env.suspend()
-    assert len(env.incidents) == 1 and env._env.process_ids == []
+    assert len(env.incidents) == 1 and replacement.process_ids == []
     env.resume()
     same(env.chunk_step(moves(0.1, 2)), awake.chunk_step(moves(0.1, 2)))
     env.close()

@@ -24,7 +24,7 @@ def spec_of(*requirements: str, **facts: str) -> ComponentSpec:
 
 
 class Commands:
-    """What would be run. Packages are said to be installed afterwards."""
+    """What would be run. Packages count as installed afterwards."""
 
     def __init__(self, folder: Path, twin: Path) -> None:
         self.ran: list[list[str]] = []
@@ -58,8 +58,9 @@ def test_pip_or_uv_installs_the_requirements_and_those_without_dependencies_last
     ran: Commands, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = spec_of("robot==1.4", "its-code==0.1 --no-deps", "numpy<2")
-    folder, said = home / "venv", list[str]()
-    venvs.make(spec, folder, say=said.append)
+    folder = home / "venv"
+    printed: list[str] = []
+    venvs.make(spec, folder, say=printed.append)
     pip = [f"{folder}/bin/python", "-I", "-m", "pip", "install", "--quiet"]
     pip += ["--disable-pip-version-check"]
     assert ran.ran == [
@@ -67,13 +68,13 @@ def test_pip_or_uv_installs_the_requirements_and_those_without_dependencies_last
         [*pip, "robot==1.4", "numpy<2"],
         [*pip, "--no-deps", "its-code==0.1"],
     ]
-    venvs.make(spec, folder, say=said.append)  # complete: nothing is done
-    assert len(ran.ran) == 3 and said[-1] == f"{folder} is complete"
-    venvs.make(spec_of("robot==1.5"), folder, say=said.append)  # another version is asked for
+    venvs.make(spec, folder, say=printed.append)  # complete: nothing is done
+    assert len(ran.ran) == 3 and str(folder) in printed[-1]
+    venvs.make(spec_of("robot==1.5"), folder, say=printed.append)  # another version is asked for
     assert ran.ran[3:] == [[*pip, "robot==1.5"]]
     assert known_interpreters.noted() == [str(folder)] and venvs.stamp(folder)["env"] == "sliding"
     monkeypatch.setattr(venvs, "_uv", lambda: "/bin/uv")
-    venvs.make(spec_of("robot==1.6"), folder, say=said.append)
+    venvs.make(spec_of("robot==1.6"), folder, say=printed.append)
     uv = ["/bin/uv", "pip", "install", "--quiet", "--python", f"{folder}/bin/python"]
     assert ran.ran[4:] == [[*uv, "robot==1.6"]]
 
@@ -277,7 +278,7 @@ def test_ls_and_doctor_name_what_an_environment_lacks(
     assert row["detail"] == f"{title}; {lacks.strip().rpartition(': ')[0]}"
     assert row["fix"] == f"rlcore venv create robotwin {folder}"
     run = compose(["env=toy"], require=("env",))
-    assert plugin.rlcore_doctor(run) == []  # which is told of its own ones only
+    assert plugin.rlcore_doctor(run) == []  # a run has rows of its own ones only
 
 
 def test_an_option_of_an_env_means_its_env_and_the_folder_may_have_blanks(

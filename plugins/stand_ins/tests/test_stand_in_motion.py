@@ -42,8 +42,9 @@ def test_grippers_are_spread_over_the_time_of_the_chunk() -> None:
     actions[:, 13] = 0.0
     made = motion(HOME, actions, steady)
     # from 0, in 50 steps each: stay, up by 0.5 / 50 a step, stay, up again
-    np.testing.assert_allclose(made.grippers[[49, 50, 99, 149, 150, 199], 0],
-                               [0.0, 0.01, 0.5, 0.5, 0.51, 1.0])  # fmt: skip
+    np.testing.assert_allclose(
+        made.grippers[[49, 50, 99, 149, 150, 199], 0], [0.0, 0.01, 0.5, 0.5, 0.51, 1.0]
+    )
     assert not made.grippers[:, 1].any()
 
 

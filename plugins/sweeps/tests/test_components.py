@@ -49,8 +49,8 @@ def test_all_of_them_at_once(log_path: Path, elsewhere: Path, capsys):
         run = Path(record.folder)
         config = read_yaml(run / "config.yaml")
         env, model = config["env"]["eval"]["env_type"], config["actor"]["model"]["model_type"]
-        told = [names.get(each, each) for each in chosen]
-        assert [env, model, config["algorithm"]["name"]] == told
+        expected = [names.get(option, option) for option in chosen]
+        assert [env, model, config["algorithm"]["name"]] == expected
         (line,) = [m for m in read_metrics(run / "metrics.jsonl") if "train/loss" in m]
         assert math.isfinite(line["train/loss"]) and line["train/actor/optimizer_steps"] >= 1
         tasks = 4 if env == "toy" else 1

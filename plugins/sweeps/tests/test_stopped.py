@@ -44,16 +44,16 @@ def runs(number: int) -> bool:
         return False
 
 
-def test_it_is_killed_and_named(record, tmp_path):
+def test_a_stopped_job_is_killed_and_named(record, tmp_path):
     since = time.monotonic()
     ended = wait_for(RunningJob.start(record(), tmp_path, words(tmp_path)))
     assert time.monotonic() - since < 30
     assert ended.state == "failed" and not runs(ended.process[0])
-    assert f"(pid {ended.process[0]}) was stopped (SIGSTOP?) for 1 s, and was killed" in ended.error
+    assert f"pid {ended.process[0]}" in ended.error and "SIGSTOP" in ended.error
     assert JobRecord.load(tmp_path, 0).error == ended.error
 
 
-def test_one_that_goes_on_in_time_is_left_alone(record, tmp_path, monkeypatch):
+def test_a_job_that_goes_on_in_time_is_left_alone(record, tmp_path, monkeypatch):
     monkeypatch.setattr(job, "STOPPED_TIMEOUT_S", 60.0)
     running = RunningJob.start(record(), tmp_path, words(tmp_path))
     process = psutil.Process(running.process.pid)
@@ -66,7 +66,7 @@ def test_one_that_goes_on_in_time_is_left_alone(record, tmp_path, monkeypatch):
     assert running.stopped < 5 and running.ended().state == "done"
 
 
-def test_one_whose_sweep_was_killed_is_ended_by_the_next(record, tmp_path):
+def test_a_job_of_a_killed_sweep_is_ended_by_the_next(record, tmp_path):
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     process = psutil.Process(child.pid)
     process.suspend()
@@ -81,10 +81,10 @@ def test_one_whose_sweep_was_killed_is_ended_by_the_next(record, tmp_path):
 def test_a_sweep_goes_on_with_the_others(record, log_path, capsys):
     places = f"runner.logger.log_path={log_path}"
     assert main(["train", *WORDS, places, "-m", "runner.seed=60,1", "sweep.parallel=1"]) == 1
-    said = capsys.readouterr().err
-    assert "was stopped (SIGSTOP?) for 1 s" in said and "Traceback" not in said
+    error = capsys.readouterr().err
+    assert "SIGSTOP" in error and "Traceback" not in error
     records = JobRecord.load_all(log_path / "run")
-    assert [one.state for one in records] == ["failed", "done"]
-    assert not any(runs(one.process[0]) for one in records)
+    assert [record.state for record in records] == ["failed", "done"]
+    assert not any(runs(record.process[0]) for record in records)
     assert main(["resume", str(log_path / "run")]) == 0
-    assert [one.state for one in JobRecord.load_all(log_path / "run")] == ["done", "done"]
+    assert {record.state for record in JobRecord.load_all(log_path / "run")} == {"done"}

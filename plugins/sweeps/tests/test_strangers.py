@@ -84,9 +84,9 @@ LETS_CODE_IN = [
 
 
 @pytest.mark.parametrize("word", LETS_CODE_IN)
-def test_no_word_that_loads_code_is_admitted(word):
+def test_no_word_that_loads_code_is_admitted(refused, word):
     assert not is_safe(word)
-    with pytest.raises(ConfigError, match="may load or run code"):
+    with refused(ConfigError, word):
         SweepLoader().load_configuration(None, [word], RunMode.MULTIRUN)
 
 
@@ -152,7 +152,7 @@ def test_the_folder_of_a_sweep_decides_nothing_that_runs_code(sweep, elsewhere, 
     assert sorted(folder.rglob("*")) == before
 
 
-def test_a_word_of_the_user_is_no_strangers(sweep):
+def test_a_word_of_the_user_may_load_code(sweep):
     """Whatever is typed may load code; what a folder kept of it may, with --trust."""
     request = SweepRequest.parse(["train", "a=1", "+hydra.job.env_set.A=b"])
     config = SweepLoader(typed=request.typed).load_configuration(
@@ -164,10 +164,10 @@ def test_a_word_of_the_user_is_no_strangers(sweep):
     assert (folder / "0/output.txt").read_text() == "hello\n"
 
 
-def test_a_sweeper_proposes_keys_of_runs_only():
+def test_a_sweeper_proposes_keys_of_runs_only(refused):
     loader = SweepLoader(typed=frozenset({"hydra.job.env_set.A=b"}))
     config = loader.load_configuration(None, [], RunMode.MULTIRUN)
-    with pytest.raises(ConfigError, match=r"hydra\.job\.env_set\.A"):
+    with refused(ConfigError, "hydra.job.env_set.A"):
         loader.load_sweep_config(config, ["runner.seed=0", "hydra.job.env_set.A=b"])
 
 
@@ -206,28 +206,28 @@ def test_a_folder_of_recipes_runs_no_code(elsewhere, monkeypatch, more):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
     for words in (["experiment/mine.yaml"], [f"--config-dir={elsewhere}", "mine"]):
-        with pytest.raises(ConfigError, match=r"hydra|experiment/inner"):
+        with pytest.raises(ConfigError):
             main(["train", *words, "runner.seed=0,1", "--dry-run"])
-    with pytest.raises(ConfigError, match=r"hydra|experiment/inner"):
+    with pytest.raises(ConfigError):
         run_sweep("train", ["mine", "runner.seed=0,1"], config_dirs=[elsewhere])
     assert not mark.exists()
 
 
 @pytest.mark.parametrize("option", ["config", "output/default", "launcher/rlcore", "sweeper/basic"])
-def test_a_folder_of_configurations_replaces_nothing_of_hydra(elsewhere, option):
+def test_a_folder_of_configurations_replaces_nothing_of_hydra(refused, elsewhere, option):
     file = elsewhere / f"hydra/{option}.yaml"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("# @package _global_\nhydra: {callbacks: {x: {_target_: os.getcwd}}}\n")
-    with pytest.raises(ConfigError, match="has the name of an option"):
+    with refused(ConfigError, f"hydra/{option}", text=False):
         SweepLoader((str(elsewhere),)).load_configuration(None, [], RunMode.MULTIRUN)
 
 
-def test_yaml_makes_no_objects(elsewhere):
+def test_yaml_makes_no_objects(refused, elsewhere):
     (elsewhere / "experiment").mkdir()
     (elsewhere / "experiment/mine.yaml").write_text(
         f"{RECIPE}hydra:\n  sweeper: !!python/object/apply:os.mkdir [{elsewhere}/mark]\n"
     )
-    with pytest.raises(ConfigError):
+    with refused(ConfigError, "mine.yaml", text=False):  # the parser words the cause
         main(["train", "mine", f"--config-dir={elsewhere}", "runner.seed=0,1", "--dry-run"])
     assert not (elsewhere / "mark").exists()
 
@@ -249,7 +249,7 @@ def other_run(elsewhere: Path) -> Path:
 
 @pytest.mark.quick(2)
 @pytest.mark.parametrize("way", ["outside", "above", "link", "far above"])
-def test_a_note_leads_into_no_other_run(sweep, elsewhere, way):
+def test_a_note_leads_into_no_other_run(refused, sweep, elsewhere, way):
     """It is played in a folder of the sweep; the other run stays as it is."""
     folder, run = sweep(words=[*WORDS[:-1], "runner.seed=0"]), other_run(elsewhere)
     place = {
@@ -262,7 +262,7 @@ def test_a_note_leads_into_no_other_run(sweep, elsewhere, way):
     record.write(folder)
     if way == "link":
         (folder / "link").symlink_to(run)
-        with pytest.raises(CheckpointError, match="link"):
+        with refused(CheckpointError, folder / "link", text=False):
             main(["resume", str(folder)])
     else:
         assert main(["resume", str(folder)]) == 0
@@ -273,19 +273,21 @@ def test_a_note_leads_into_no_other_run(sweep, elsewhere, way):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("number", "../../x"), ("number", 1), ("number", 0.0), ("number", True),
-        ("words", "abc"), ("words", [1]), ("words", None),
-        ("folder", 3), ("folder", None), ("folder", "a\0b"), ("state", "well"),
-        ("process", [1]), ("process", ["1", 2]), ("process", None), ("seconds", "long"),
-        ("more", 1), ("label", []), ("error", {}),
+        ("number", 1),  # of another file
+        ("folder", "a\0b"),
+        ("state", "well"),
+        ("process", [1]),
+        ("process", ["1", 2]),
+        ("more", 1),
     ],
-)  # fmt: skip
-def test_a_note_with_wrong_values_is_named(sweep, name, value):
+)
+def test_a_note_with_wrong_values_is_refused(refused, sweep, name, value):
+    """Values of other types: test_damaged_notes.py."""
     folder = sweep()
     JobRecord(0, job_words(0), "runner.seed=0").write(folder)
     file = folder / JOBS / "0.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), name: value}))
-    with pytest.raises(CheckpointError, match=r"0\.json is damaged"):
+    with refused(CheckpointError, file):
         JobRecord.load(folder, 0)
 
 
@@ -297,20 +299,20 @@ def test_a_note_steers_no_terminal(sweep):
 
 
 @pytest.mark.parametrize("name", [".jobs", ".study"])
-def test_notes_are_kept_in_folders(sweep, name):
+def test_notes_are_kept_in_folders(refused, sweep, name):
     folder = sweep()
     (folder / JOBS).rmdir()
     (folder / name).touch()
-    with pytest.raises(CheckpointError, match="is not a folder"):
+    with refused(CheckpointError, folder / name):
         main(["resume", str(folder)])
 
 
 @pytest.mark.parametrize("name", ["multirun.yaml", ".jobs/0.log", "study.log"])
-def test_nothing_is_written_through_links(sweep, elsewhere, name):
+def test_nothing_is_written_through_links(refused, sweep, elsewhere, name):
     folder, file = sweep(), elsewhere / "precious"
     file.write_text("text")
     (folder / name).symlink_to(file)
-    with pytest.raises(CheckpointError, match="link"):
+    with refused(CheckpointError, folder / name):
         main(["resume", str(folder)])
     assert file.read_text() == "text"
 
@@ -318,17 +320,12 @@ def test_nothing_is_written_through_links(sweep, elsewhere, name):
 @pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "share",
-    [
-        {},
-        {"cores": 1},
-        {"cores": "1", "devices": 0, "jobs": 1},
-        {"cores": 1, "devices": 0, "jobs": 0},
-    ],
+    [{"cores": 1}, {"cores": 1, "devices": 0, "jobs": 0}],
 )
-def test_a_share_with_wrong_values_is_named(sweep, share):
+def test_a_share_with_wrong_values_is_refused(refused, sweep, share):
     folder = sweep(hydra=[])
     (folder / JOBS / "share").write_text(json.dumps(share))
-    with pytest.raises(CheckpointError, match="share is damaged"):
+    with refused(CheckpointError, folder / JOBS / "share"):
         main(["resume", str(folder)])
 
 

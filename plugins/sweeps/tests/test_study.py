@@ -11,7 +11,7 @@ import optuna
 import pytest
 from hydra.core.utils import JobReturn, JobStatus
 from optuna.trial import TrialState, create_trial
-from rlcore_sweeps.job_record import JobRecord
+from rlcore_sweeps.job_record import JobFailedError, JobRecord
 from rlcore_sweeps.pruning import PruningRule, record_evaluation
 from rlcore_sweeps.samplers import SAMPLERS, sampler_of
 from rlcore_sweeps.space import Space
@@ -25,10 +25,16 @@ from rlcore.contracts.run import Run
 
 UPDATES = 4
 PLAN = {
-    "n_trials": 7, "batch_size": 2, "seeds": [0, 1], "direction": "maximize", "sampler": "tpe",
-    "sampler_options": {"n_startup_trials": 2}, "pruner": "median",
-    "pruner_options": {"n_startup_trials": 2}, "seed": 3,
-}  # fmt: skip
+    "n_trials": 7,
+    "batch_size": 2,
+    "seeds": [0, 1],
+    "direction": "maximize",
+    "sampler": "tpe",
+    "sampler_options": {"n_startup_trials": 2},
+    "pruner": "median",
+    "pruner_options": {"n_startup_trials": 2},
+    "seed": 3,
+}
 WORDS = ["env=toy", "lr=tag(log,interval(1e-5,1e-1))", "env.eval.split=validation"]
 
 
@@ -98,9 +104,9 @@ def test_a_trial_is_the_mean_of_its_seeds_and_the_best_of_them_is_named(elsewher
     values = [1 - abs(math.log10(lr) + 3) / 2 - 0.05 for lr in settings(trials)]
     assert [trial.value for trial in trials.trials] == pytest.approx(values)
     assert trials.best == values.index(max(values))
-    assert [[run.job for run in trial.runs] for trial in trials.trials] == [
-        [0, 2], [1, 3], [4, 6], [5, 7], [8, 10], [9, 11], [12, 13],
-    ]  # first seeds of a batch, then the others  # fmt: skip
+    jobs = [[run.job for run in trial.runs] for trial in trials.trials]
+    # first seeds of a batch, then the others
+    assert jobs == [[0, 2], [1, 3], [4, 6], [5, 7], [8, 10], [9, 11], [12, 13]]
     assert StudyRecord.load(elsewhere) == trials
 
 
@@ -122,7 +128,7 @@ def test_what_the_first_seed_prunes_is_not_played_on(elsewhere):
         assert max(run.steps.values()) < middle
         assert trial.value is None and run.pruned < UPDATES
     assert len(machine.played) == 14 - len(pruned)
-    assert any("pruning saved" in line for line in summary_lines(trials))
+    assert any("pruning" in line for line in summary_lines(trials))
 
 
 @pytest.mark.parametrize(
@@ -173,20 +179,18 @@ def test_a_failed_run_fails_its_trial_only(elsewhere):
     assert [len(trial.runs) for trial in trials.trials][:2] == [2, 1]
 
 
-def test_a_study_whose_first_trials_all_fail_ends_and_can_go_on(elsewhere):
-    from rlcore_sweeps.job import JobFailedError
-
-    with pytest.raises(JobFailedError, match="all 2 trials of the first batch failed"):
+def test_a_study_whose_first_trials_all_fail_ends_and_can_go_on(refused, elsewhere):
+    with refused(JobFailedError, "2 trials"):
         study(Machine(elsewhere, fails=(0, 1))).run()
     assert study(Machine(elsewhere)).run().count("failed") == 0
 
 
-def test_more_trials_can_follow(elsewhere):
+def test_more_trials_can_follow(refused, elsewhere):
     study(Machine(elsewhere), n_trials=3).run()
     more = study(Machine(elsewhere), n_trials=6).run()
     assert len(more.trials) == 6
     assert [trial.batch for trial in more.trials] == [0, 0, 1, 2, 2, 3]
-    with pytest.raises(ConfigError, match="direction=maximize"):
+    with refused(ConfigError, "direction=maximize"):
         study(Machine(elsewhere), direction="minimize").run()
 
 
@@ -247,20 +251,20 @@ def test_distributions_of_a_recipe_and_of_the_command_line():
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "named"),
     [
-        (["a=1"], "search over"),
+        (["a=1"], "interval("),
         (["runner.seed=0,1"], "runner.seed"),
         (["a=interval(1,0)"], "low <= high"),
         (["a=tag(log,interval(0,1))"], "low"),
     ],
 )
-def test_a_space_that_is_none(words, said):
-    with pytest.raises(ConfigError, match=said):
+def test_an_invalid_space_is_refused(refused, words, named):
+    with refused(ConfigError, named, text=False):  # Hydra and Optuna word some of them
         Space.parse(words, {})
 
 
-def test_what_a_sampler_draws_depends_on_study_and_trial():
+def test_the_draws_of_a_sampler_depend_on_study_and_trial():
     for name in SAMPLERS:
         draws = {
             (seed, number): _first(sampler_of(name, {}, seed, number))
@@ -272,10 +276,10 @@ def test_what_a_sampler_draws_depends_on_study_and_trial():
 
 
 def _first(sampler) -> float:
-    asked = optuna.create_study(sampler=sampler).ask(
+    trial = optuna.create_study(sampler=sampler).ask(
         {"x": optuna.distributions.FloatDistribution(0, 1)}
     )
-    return asked.params["x"]
+    return trial.params["x"]
 
 
 def test_the_file_of_trials_is_plain_json(elsewhere):

@@ -32,7 +32,7 @@ STUDY = [
 ]
 
 
-def told(sweep: Path, trials: int) -> bool:
+def has_trials(sweep: Path, trials: int) -> bool:
     found = StudyRecord.load(sweep) if (sweep / "trials.json").is_file() else None
     return found is not None and len(found.trials) >= trials
 
@@ -44,7 +44,7 @@ def test_a_killed_study_goes_on_to_the_same_trials(log_path: Path):
     whole, struck = log_path / "whole", log_path / "struck"
     subprocess.run([*RLCORE, *TOY, *place, *STUDY, f"hydra.sweep.dir={whole}"], check=True)
     driver = subprocess.Popen([*RLCORE, *TOY, *place, *STUDY, f"hydra.sweep.dir={struck}"])
-    while not told(struck, 7):  # in the middle of the fourth batch
+    while not has_trials(struck, 7):  # in the middle of the fourth batch
         assert driver.poll() is None
         time.sleep(0.2)
     time.sleep(5)

@@ -42,9 +42,8 @@ def test_whose_a_word_is():
     assert request.verb == "eval"
     assert request.flags == ("quickstart", "--config-dir", "mine", "--trust")
     assert request.words == ("runner.seed=0,1", "~model")
-    assert request.hydra == (
-        "hydra/launcher=joblib", "+hydra.callbacks.a=b", "hydra.launcher.parallel=2",
-    )  # fmt: skip
+    choices = ("hydra/launcher=joblib", "+hydra.callbacks.a=b")
+    assert request.hydra == (*choices, "hydra.launcher.parallel=2")
     assert request.objective == ("env_steps", "seconds.rollout")
     assert request.config_dirs == ("mine",)
     assert not request.is_preview
@@ -58,8 +57,8 @@ def test_a_folder_is_no_list_whatever_its_name(elsewhere):
     assert SweepRequest.parse(["train", "a,b", "-m"]).words == ("experiment=a,b",)
 
 
-def test_a_slip_in_a_key_of_the_sweep_is_named():
-    with pytest.raises(ConfigError, match=r"Did you mean 'sweep\.parallel'"):
+def test_an_unknown_key_of_the_sweep_is_refused(refused):
+    with refused(ConfigError, "sweep.parallel"):
         SweepRequest.parse(["train", "sweep.paralel=2"])
 
 
@@ -113,14 +112,11 @@ def parsed(words):
         (["env=toy,other", "runner.seed=0"], ["-env-toy", "-env-other"]),
         (["+runner.seed=0,1"], ["-seed-0", "-seed-1"]),
         (["a.lr=1e-4,-1", "b.gamma=0.5"], ["-lr-0.0001", "-lr--1"]),
-        # as much of a key as tells it from the others
+        # as much of a key as distinguishes it from the others
         (["a.optim.lr=1,2", "b.optim.lr=3"], ["-lr-1", "-lr-2"]),
         (
-            ["a.optim.lr=1,2", "b.optim.lr=3,4", "lr=5,6"],
-            [
-                f"-a-optim-lr-{x}-b-optim-lr-{y}-lr-{z}"
-                for x in (1, 2) for y in (3, 4) for z in (5, 6)
-            ],
+            ["a.optim.lr=1,2", "b.optim.lr=3,4", "lr=5"],
+            [f"-a-optim-lr-{x}-b-optim-lr-{y}" for x in (1, 2) for y in (3, 4)],
         ),
         # no character that a file system or a command line takes for something else
         (["k='a=b','c d/e','f,g:*?'"], ["-k-a_b", "-k-c_d_e", "-k-f_g"]),
@@ -133,7 +129,7 @@ def parsed(words):
             [f"-both-k-{x}-train-k-{y}" for x in (2, 3) for y in (4, 5)],
         ),
     ],
-)  # fmt: skip
+)
 def test_names_of_folders(words, expected):
     assert names(*words) == expected
 
@@ -175,13 +171,13 @@ def test_names_that_look_like_numbers_stay_two_jobs():
     assert fixed == [f"{key}='7_5'", f"{key}=choice('1e5','true')", f"{key}=[1]"]
 
 
-def test_a_plugin_of_hydra_that_can_not_be_imported_is_one_error(tmp_path, monkeypatch):
+def test_a_plugin_of_hydra_that_can_not_be_imported_is_refused(refused, tmp_path, monkeypatch):
     """hydra-ax-sweeper 1.2 can't under Python 3.11. Hydra skips only plugins that lack a module."""
     package = tmp_path / "hydra_plugins"
     package.mkdir()
     (package / "theirs.py").write_text("raise ValueError('mutable default')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(Singleton._instances, Plugins, raising=False)
-    with pytest.raises(PluginError, match=r"can't import hydra_plugins\.theirs: mutable default"):
+    with refused(PluginError, "hydra_plugins.theirs", text=False):  # names files of Hydra
         SweepLoader().load_configuration(None, [], RunMode.RUN)
     compose(["env=toy", "model=toy", "algorithm=ppo"])  # a single run needs none of them

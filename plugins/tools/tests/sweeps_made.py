@@ -44,9 +44,13 @@ def make_sweep(
     words = (f"runner.seed={SEED}", f"algorithm.gamma={GAMMA}", f"actor.optim.lr={LR}")
     text = to_yaml(compose(["env=toy", "model=toy", "algorithm=ppo", *words]))
     manifest = build_manifest(
-        seeds={"root": 0}, device="cpu", protocol=None, specs={"eval": env_spec(ToyEnvConfig())},
-        code=code(), evaluated_on="held-out starts",
-    )  # fmt: skip
+        seeds={"root": 0},
+        device="cpu",
+        protocol=None,
+        specs={"eval": env_spec(ToyEnvConfig())},
+        code=code(),
+        evaluated_on="held-out starts",
+    )
     found, draw = [], random.Random(0)
     easy = {(task, trial): draw.uniform(-0.2, 0.2) for task in TASKS for trial in range(trials)}
     for setting, rate in zip(settings, rates, strict=True):
@@ -67,17 +71,24 @@ def make_sweep(
             for label, episodes in (("before", before), ("after", after)):
                 write_results(folder.evaluations / f"{label}.parquet", episodes)
             lines = [
-                {"step": n, "time": 1000.0 + 20 * n, "env/episodes": 64.0,
-                 "env/success_once": min(1, max(0, 0.1 + (rate - 0.1) * n / updates
-                                                + 0.03 * draw.gauss(0, 1)))}
+                {
+                    "step": n,
+                    "time": 1000.0 + 20 * n,
+                    "env/episodes": 64.0,
+                    "env/success_once": min(
+                        1, max(0, 0.1 + (rate - 0.1) * n / updates + 0.03 * draw.gauss(0, 1))
+                    ),
+                }
                 for n in range(1, updates + 1)
-            ]  # fmt: skip
+            ]
             write_text(folder.metrics, "".join(f"{json.dumps(line)}\n" for line in lines))
             summary = build_summary(
-                {"before": before, "after": after}, seed=seed, versions=manifest["versions"],
+                {"before": before, "after": after},
+                seed=seed,
+                versions=manifest["versions"],
                 seconds={"rollout": 400.0, "update": 200.0},
                 totals=Totals(env_steps=1, episodes=64),
-            )  # fmt: skip
+            )
             write_summary(folder.summary, summary)
             given = [f"{key}={value}" for key, value in setting.items()] + [f"runner.seed={seed}"]
             note = {"folder": str(folder.path), "state": "done", "error": "", "words": given}

@@ -79,7 +79,7 @@ def test_unlike_starts_are_refused():
 
 
 @pytest.mark.parametrize(("seeds", "starts"), [(2, 40), (5, 40), (3, 200)])
-def test_the_interval_covers_the_truth_as_often_as_it_says(seeds, starts):
+def test_an_interval_covers_the_truth_at_its_level(seeds, starts):
     """Success has a part of the seed, normal with 0.08, and one of the start: P = 0.6 + s +- 0.2.
     The mean over all seeds and starts is 0.6; of 400 experiments an interval that holds in 95%
     misses 20, more than 40 with a chance below 1e-4."""

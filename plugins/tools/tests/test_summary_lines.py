@@ -1,4 +1,4 @@
-"""What is said of a run after which success fell."""
+"""The last lines of a run after which success fell."""
 
 import pytest
 from rlcore_tools import summary_lines

@@ -91,9 +91,9 @@ from rlcore.config.schema import LoggerConfig
 from rlcore.plugins.registry import Registry
 from rlcore.runs.folder import RunFolder
 from rlcore.runs.trackers import open_trackers
-asked = LoggerConfig(logger_backends=[sys.argv[1]], project_name="project")
+logger = LoggerConfig(logger_backends=[sys.argv[1]], project_name="project")
 folder = RunFolder.create(Path.cwd(), "run")
-with open_trackers(asked, folder, Registry.load()) as trackers:
+with open_trackers(logger, folder, Registry.load()) as trackers:
     trackers.log({"env/return": 2.0}, step=3)
     trackers.log({"env/return": 2.5}, step=4)
 """
@@ -150,8 +150,8 @@ def test_a_missing_library_is_found_before_anything_starts(
     elsewhere, monkeypatch, capsys, name, dry
 ):
     without(monkeypatch, name)
-    asked = f"runner.logger.logger_backends=[tensorboard,{name}]"
-    assert main(["train", *TOY, asked, *dry]) == PluginError.exit_code
+    logger = f"runner.logger.logger_backends=[tensorboard,{name}]"
+    assert main(["train", *TOY, logger, *dry]) == PluginError.exit_code
     error = capsys.readouterr().err
     assert "runner.logger.logger_backends" in error
     assert f"pip install {name}\n" in error  # tests run in a clone

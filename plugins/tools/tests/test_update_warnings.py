@@ -1,4 +1,4 @@
-"""What is said of updates that moved the policy far."""
+"""Warnings about updates that moved the policy far."""
 
 from dataclasses import dataclass
 

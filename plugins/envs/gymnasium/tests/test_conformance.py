@@ -33,9 +33,12 @@ class TestFrozenLake(EnvConformance):
 
     name = "gymnasium"
     settings = {
-        "id": "FrozenLake-v1", "kwargs": {"is_slippery": False}, "success": "reward:1",
-        "cameras": {}, "num_processes": 0,
-    }  # fmt: skip
+        "id": "FrozenLake-v1",
+        "kwargs": {"is_slippery": False},
+        "success": "reward:1",
+        "cameras": {},
+        "num_processes": 0,
+    }
 
     test_trials_have_different_starts = None  # it has one start
 

@@ -73,16 +73,18 @@ def test_exactness_is_measured_and_declared(here, name, exactness, repeats):
     assert (spec.start_exactness, spec.deterministic) == (exactness, repeats)
 
 
-def test_an_env_whose_seed_fixes_nothing_is_refused(here):
-    with pytest.raises(ConfigError, match="a trial does not determine its start"):
+def test_an_env_whose_seed_fixes_nothing_is_refused(refused, here):
+    with refused(ConfigError, text=False):
         specs.env_spec(GymnasiumConfig(id="rlcore-test/Forgetful-v0"))
 
 
 def test_nested_observations_are_read_by_their_place():
-    space = spaces.Dict({
-        "robot": spaces.Dict({"joints": spaces.Box(-1, 1, (2,)), "mode": spaces.Discrete(3)}),
-        "views": spaces.Tuple([spaces.Box(0, 255, (4, 4, 3), np.uint8)]),
-    })  # fmt: skip
+    space = spaces.Dict(
+        {
+            "robot": spaces.Dict({"joints": spaces.Box(-1, 1, (2,)), "mode": spaces.Discrete(3)}),
+            "views": spaces.Tuple([spaces.Box(0, 255, (4, 4, 3), np.uint8)]),
+        }
+    )
     seen = {"robot": {"joints": np.array([0.5, -0.5]), "mode": 2}, "views": (np.zeros((4, 4, 3)),)}
     parts = dict(leaves(space))
     assert sorted(parts) == ["robot.joints", "robot.mode", "views.0"]
@@ -92,38 +94,37 @@ def test_nested_observations_are_read_by_their_place():
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "named"),
     [
-        ({"cameras": {"front": "rendr"}}, "there is no picture 'rendr'"),
-        ({"states": ["observatin"]}, "Did you mean 'observation'?"),
-        ({"actions": {"gripper": 3}}, "are 2 numbers, got {'gripper': 3}"),
-        ({"actions": {"grip": 2}}, "there is no meaning 'grip'"),
-        ({"success": "won"}, "success must read info:NAME"),
+        ({"cameras": {"front": "rendr"}}, "'rendr'"),
+        ({"states": ["observatin"]}, "'observation'"),
+        ({"actions": {"gripper": 3}}, "{'gripper': 3}"),
+        ({"actions": {"grip": 2}}, "'grip'"),
+        ({"success": "won"}, "success"),
     ],
 )
-def test_a_mapping_that_does_not_fit_is_refused(changes, said):
-    with pytest.raises(ConfigError) as error:
+def test_a_mapping_that_does_not_fit_is_refused(refused, changes, named):
+    with refused(ConfigError, named):
         specs.env_spec(GymnasiumConfig(id="CartPole-v1", **changes))
-    assert said in str(error.value)
 
 
-def test_an_id_that_nobody_knows_is_the_user_s_error():
-    with pytest.raises(AssetError, match="gymnasium can't make 'NoSuchThing-v0'"):
+def test_an_id_that_nobody_knows_is_the_user_s_error(refused):
+    with refused(AssetError, "NoSuchThing-v0", text=False):
         specs.env_spec(GymnasiumConfig(id="NoSuchThing-v0"))
 
 
-def test_success_that_is_not_told_is_found_before_a_run_and_in_it():
+def test_a_missing_success_is_found_before_a_run_and_in_it(refused):
     for config, name in (
         (GymnasiumConfig(id="CartPole-v1"), "is_success or success"),
         (GymnasiumConfig(id="CartPole-v1", success="info:won"), "won"),
     ):
-        with pytest.raises(ConfigError, match=rf"info has no {name}, it has \[\]"):
+        with refused(ConfigError, name):
             specs.env_spec(config)
-        with pytest.raises(EnvError, match=rf"info has no {name}, it has \['x'\]"):
+        with refused(EnvError, name, "x"):
             Judge(config).solved(0.0, False, {"x": 1})
 
 
-def test_an_id_may_name_the_module_that_registers_it(tmp_path, monkeypatch):
+def test_an_id_may_name_the_module_that_registers_it(refused, tmp_path, monkeypatch):
     (tmp_path / "my_poles.py").write_text(
         "import gymnasium\n"
         'gymnasium.register("my/Pole-v0", "gymnasium.envs.classic_control:CartPoleEnv")\n'
@@ -132,7 +133,7 @@ def test_an_id_may_name_the_module_that_registers_it(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     config = GymnasiumConfig(id="my_poles:my/Pole-v0", success="terminated", cameras={})
     assert specs.env_spec(config).tasks == ("Pole-v0",)
-    with pytest.raises(AssetError, match="; minigrid can't be imported: no grid"):
+    with refused(AssetError, "minigrid", "no grid", text=False):  # gymnasium words the rest
         specs.env_spec(GymnasiumConfig(id="my/Pole-v0"))
 
 
@@ -154,23 +155,26 @@ def test_a_fall_ends_an_episode_without_success():
         assert result.success.tolist() == [False, False]
 
 
-def test_a_vector_env_that_takes_one_seed_for_all_rows_is_refused():
-    envs = rlcore.make_env(
-        "gymnasium", "env.*.id=CartPole-v1", "env.*.success=return:40", "env.*.cameras={}",
-        "env.*.vectorization=vector_entry_point", num_envs=2,
-    )  # fmt: skip
-    with pytest.raises(EnvError, match="CartPole-v1") as refused:
+def test_a_vector_env_that_takes_one_seed_for_all_rows_is_refused(refused):
+    words = ("env.*.id=CartPole-v1", "env.*.success=return:40", "env.*.cameras={}")
+    vectorization = "env.*.vectorization=vector_entry_point"
+    envs = rlcore.make_env("gymnasium", *words, vectorization, num_envs=2)
+    with refused(EnvError, "CartPole-v1", "env.train.vectorization=processes", text=False):
         envs.reset(seed=[3, 4])
-    assert refused.value.hint == "env.train.vectorization=processes"
     envs.close()
 
 
 @pytest.mark.parametrize("how", ["processes", "sync"])
 def test_rows_of_a_foreign_env_are_seeded_and_reset_apart(how):
     envs = rlcore.make_env(
-        "gymnasium", "env.*.id=CartPole-v1", "env.*.success=return:40", "env.*.cameras={}",
-        f"env.*.vectorization={how}", "env.*.num_processes=0", num_envs=2,
-    )  # fmt: skip
+        "gymnasium",
+        "env.*.id=CartPole-v1",
+        "env.*.success=return:40",
+        "env.*.cameras={}",
+        f"env.*.vectorization={how}",
+        "env.*.num_processes=0",
+        num_envs=2,
+    )
     push = np.tile(np.float32([0, 1]), (2, 1))
     first, one = envs.reset(seed=[3, 4])
     other, two = envs.reset(seed=[3, 99])
@@ -214,12 +218,23 @@ def test_a_scene_that_is_closed_leaves_the_others_their_frames(monkeypatch):
 @pytest.mark.long
 def test_an_episode_without_a_camera_is_played_again_without_a_film(tmp_path):
     result = rlcore.train(
-        "env=gymnasium", "env.train.id=CartPole-v1", "env.train.success=return:5",
-        "env.train.cameras={}", "env.*.max_episode_steps=8", "env.*.num_processes=0",
-        "env.train.total_num_envs=2", "env.eval.total_num_envs=2", "env.eval.trials_per_task=2",
-        "model=toy", "algorithm=ppo", "cluster.backend=local", "actor.global_batch_size=4",
-        "actor.micro_batch_size=4", "runner.max_epochs=1", f"runner.logger.log_path={tmp_path}",
-    )  # fmt: skip
+        "env=gymnasium",
+        "env.train.id=CartPole-v1",
+        "env.train.success=return:5",
+        "env.train.cameras={}",
+        "env.*.max_episode_steps=8",
+        "env.*.num_processes=0",
+        "env.train.total_num_envs=2",
+        "env.eval.total_num_envs=2",
+        "env.eval.trials_per_task=2",
+        "model=toy",
+        "algorithm=ppo",
+        "cluster.backend=local",
+        "actor.global_batch_size=4",
+        "actor.micro_batch_size=4",
+        "runner.max_epochs=1",
+        f"runner.logger.log_path={tmp_path}",
+    )
     start = result.run.episodes("after")[0]
     played = result.run.replay(start.task, start.trial)
     assert played.result == start and not played.footage.frames

@@ -45,9 +45,11 @@ def test_it_is_trained_on(ident, packages, tmp_path):
     words = ["env=gymnasium", f"env.train.id={ident}", *ENVS[ident], *SMALL]
     done = subprocess.run(
         [sys.executable, "-m", "rlcore.cli.main", "train", *words],
-        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(packages)},
-        capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(packages)},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     summary = json.loads((tmp_path / "logs/run/summary.json").read_text())
     assert summary["success_after"]["n"] == 2
