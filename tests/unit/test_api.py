@@ -1,4 +1,4 @@
-"""The Python API: a saved run is read, and what is not there is named."""
+"""The Python API composes configurations and reads saved runs."""
 
 from __future__ import annotations
 
@@ -27,41 +27,41 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_a_configuration_is_composed_from_words():
+def test_a_configuration_is_composed_from_words(refused):
     config = api.compose("env=toy", "env.eval.total_num_envs=3", require=("env",))
     assert (config.env.eval.env_type, config.env.eval.total_num_envs) == ("toy", 3)
-    with pytest.raises(ConfigError, match="no model is chosen"):
+    with refused(ConfigError, "model=NAME", text=False):  # it lists the installed models
         api.compose("env=toy", require=("model",))
 
 
-def test_a_run_that_has_written_nothing_else(folder):
+def test_a_run_without_results_is_empty(folder, refused):
     run = api.open_run(folder)
     assert (run.folder.path, run.metrics(), run.evaluations()) == (folder, [], {})
-    with pytest.raises(CheckpointError, match="no checkpoint"):
+    with refused(CheckpointError, folder):
         run.checkpoint()
 
 
-def test_evaluations_are_read_with_their_rules(folder):
+def test_evaluations_are_read_with_their_protocol(folder):
     write_results(folder / "eval/after.parquet", [ROW], {"protocol": {"env": "toy"}})
     (folder / "eval/.partial-1-before.parquet").write_text("never finished")
     (found,) = api.open_run(folder).evaluations().items()
     assert found == ("after", api.Evaluation([ROW], {"env": "toy"}, "after"))
 
 
-def test_an_evaluation_that_leads_out_of_the_folder_is_refused(folder, tmp_path):
+def test_a_link_to_an_evaluation_elsewhere_is_refused(folder, refused, tmp_path):
     write_results(tmp_path / "other.parquet", [ROW])
     (folder / "eval/after.parquet").symlink_to(tmp_path / "other.parquet")
-    with pytest.raises(CheckpointError, match=r"after.parquet is a link to .*other.parquet"):
+    with refused(CheckpointError, "after.parquet", "other.parquet"):
         api.open_run(folder).evaluations()
 
 
-def test_metrics_are_lines_and_a_damaged_file_is_named(folder):
+def test_metrics_are_lines_and_a_damaged_file_is_named(folder, refused):
     file = folder / "metrics.jsonl"
     file.write_text(json.dumps({"step": 1, "time": 2.0, "loss": 0.5}) + "\n")
     (line,) = api.open_run(folder).metrics()
     assert (line["step"], line["loss"]) == (1, 0.5)
     file.write_text("[1]\n")
-    with pytest.raises(CheckpointError, match=r"metrics.jsonl is damaged"):
+    with refused(CheckpointError, "metrics.jsonl"):
         api.open_run(folder).metrics()
 
 
@@ -73,14 +73,14 @@ def test_the_evaluation_of_a_checkpoint(folder, place):
     assert api.open_run(folder).evaluated(checkpoint) == [ROW]
 
 
-def test_a_folder_without_a_run_is_refused(tmp_path):
-    with pytest.raises(CheckpointError, match="is not in a run"):
+def test_a_folder_without_a_run_is_refused(refused, tmp_path):
+    with refused(CheckpointError, tmp_path):
         api.open_run(tmp_path)
 
 
-def test_names_of_heavier_modules_are_found_when_they_are_asked_for():
+def test_names_of_heavy_modules_are_imported_on_access():
     assert api.Checkpoint is Checkpoint
-    with pytest.raises(AttributeError, match="has no attribute 'Checkpiont'"):
+    with pytest.raises(AttributeError, match="'Checkpiont'"):
         api.Checkpiont  # noqa: B018
 
 
@@ -94,11 +94,11 @@ def test_importing_rlcore_loads_nothing_that_takes_time():
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-def test_functions_of_every_day_are_those_of_the_api():
+def test_functions_of_the_package_are_those_of_the_api():
     functions = set(rlcore.__all__) - {"__version__", "hookimpl", "observer"}
     for name in functions:
         assert getattr(rlcore, name) is getattr(api, name)
-    with pytest.raises(AttributeError, match="has no attribute 'trian'"):
+    with pytest.raises(AttributeError, match="'trian'"):
         rlcore.trian  # noqa: B018
 
 
@@ -112,7 +112,7 @@ def test_a_recipe_is_named_by_its_name_or_its_file(tmp_path):
         assert config.runner.logger.experiment_name == "mine"
 
 
-def test_what_an_evaluation_says_of_its_episodes():
+def test_rate_interval_and_failures_of_an_evaluation():
     rows = [replace(ROW, trial=trial, success=trial < 3) for trial in range(4)]
     found = api.Evaluation(rows, {})
     assert (found.rate, found.failures) == (0.75, [rows[3]])
@@ -120,10 +120,10 @@ def test_what_an_evaluation_says_of_its_episodes():
     assert found.interval == pytest.approx((0.3006, 0.9544), abs=2e-4)
 
 
-def test_an_evaluation_by_its_label(folder):
+def test_an_evaluation_by_its_label(folder, refused):
     failed = replace(ROW, trial=4, success=False)
     write_results(folder / "eval/after.parquet", [ROW, failed])
     run = api.open_run(folder)
     assert (run.episodes("after"), run.failures()) == ([ROW, failed], [failed])
-    with pytest.raises(CheckpointError, match="no evaluation 'befor'; choose from: after"):
+    with refused(CheckpointError, "'befor'", "after"):
         run.episodes("befor")

@@ -30,7 +30,7 @@ def still(envs: GymnasiumVectorEnv) -> np.ndarray:
     return np.zeros(envs.action_space.shape, dtype=np.float32)
 
 
-def test_spaces_hold_what_is_given(envs):
+def test_spaces_contain_observations_and_actions(envs):
     assert envs.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP
     envs.action_space.seed(0)
     observation, _ = envs.reset(seed=4)
@@ -44,12 +44,12 @@ def test_spaces_hold_what_is_given(envs):
 
 
 def test_a_seed_gives_the_starts(envs):
-    first, one = envs.reset(seed=4)
+    first, first_info = envs.reset(seed=4)
     envs.reset()
-    again, two = envs.reset(seed=4)
+    again, again_info = envs.reset(seed=4)
     assert (first["states"] == again["states"]).all()
-    assert one["trial"].tolist() == two["trial"].tolist()
-    assert set(one["task"]) <= {"reach-up", "reach-left"}
+    assert first_info["trial"].tolist() == again_info["trial"].tolist()
+    assert set(first_info["task"]) <= {"reach-up", "reach-left"}
 
 
 def test_starts_that_are_asked_for(envs):
@@ -78,10 +78,10 @@ def test_wrappers_of_gymnasium_count_episodes(envs):
     assert list(counted.length_queue) == [5] * 6
 
 
-def test_what_is_not_there_is_named():
-    with pytest.raises(PluginError, match=r"no env 'tpy'\. Did you mean 'toy'"):
+def test_an_unknown_env_or_task_is_named(refused):
+    with refused(PluginError, "'tpy'", "'toy'", text=False):  # it lists the installed envs
         rlcore.make_env("tpy")
-    with pytest.raises(ConfigError, match="toy has no task 'reach-out'"):
+    with refused(ConfigError, "toy", "'reach-out'"):
         rlcore.make_env("toy", "env.eval.tasks=[reach-out]")
 
 
@@ -123,13 +123,14 @@ def test_rows_out_of_the_mask_keep_their_episode(envs):
         before, *_, info = envs.step(np.full((3, 2), 0.5, np.float32))
     mask = np.array([True, False, True])
     options = {"reset_mask": mask}
-    after, told = envs.reset(seed=[7, 7, 7], options=options)
+    after, info_after = envs.reset(seed=[7, 7, 7], options=options)
     assert options == {"reset_mask": mask} and mask.tolist() == [True, False, True]
     for name in ("states", "elapsed"):
         np.testing.assert_array_equal(after[name][1], before[name][1])
     np.testing.assert_array_equal(after["cameras"]["top"][1], before["cameras"]["top"][1])
     assert after["elapsed"].tolist() == pytest.approx([0.0, 3 / 5, 0.0])
-    assert told["trial"][1] == info["trial"][1] and told["trial"][0] == told["trial"][2]
+    trials_after = info_after["trial"]
+    assert trials_after[1] == info["trial"][1] and trials_after[0] == trials_after[2]
     ends = np.array([envs.step(still(envs))[3] for _ in range(5)])
     assert ends.T.tolist() == [
         [False] * 4 + [True],
@@ -145,53 +146,53 @@ def test_success_of_a_row_out_of_the_mask_stays():
         seen, *_, info = envs.step((np.float32(GOALS["reach-up"]) - seen["states"]) / 0.15)
         if info["success"].all():
             break
-    _, told = envs.reset(options={"reset_mask": np.array([True, False])})
+    _, info_after = envs.reset(options={"reset_mask": np.array([True, False])})
     envs.close()
-    assert info["success"].all() and told["success"].tolist() == [False, True]
+    assert info["success"].all() and info_after["success"].tolist() == [False, True]
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "named"),
     [
-        ({"seed": [1, 2]}, ValueError, "3 rows, got 2"),
-        ({"seed": [1, -2, 3]}, gymnasium.error.Error, "row 1 .*-2"),
-        ({"seed": [1, 2.5, 3]}, gymnasium.error.Error, "row 1 .*2.5"),
-        ({"seed": -1}, gymnasium.error.Error, "row 0 .*-1"),
+        ({"seed": [1, 2]}, ValueError, "2"),
+        ({"seed": [1, -2, 3]}, gymnasium.error.Error, "-2"),
+        ({"seed": [1, 2.5, 3]}, gymnasium.error.Error, "2.5"),
+        ({"seed": -1}, gymnasium.error.Error, "-1"),
         ({"seed": "abc"}, gymnasium.error.Error, "'abc'"),
         ({"seed": 1.5}, gymnasium.error.Error, "1.5"),
-        ({"options": {"reset_mask": [True, False, True]}}, TypeError, "reset_mask.*list"),
-        ({"options": {"reset_mask": np.array([1, 0, 1])}}, TypeError, "reset_mask.*int"),
-        ({"options": {"reset_mask": np.array([True])}}, ValueError, r"reset_mask.*\[True\]"),
+        ({"options": {"reset_mask": [True, False, True]}}, TypeError, "reset_mask"),
+        ({"options": {"reset_mask": np.array([1, 0, 1])}}, TypeError, "reset_mask"),
+        ({"options": {"reset_mask": np.array([True])}}, ValueError, "reset_mask"),
         ({"options": {"reset_mask": np.zeros(3, bool)}}, ValueError, "reset_mask"),
-        ({"options": {"reset_masks": np.ones(3, bool)}}, ConfigError, "Did you mean 'reset_mask'"),
-        ({"options": {"episodes": [(0, 1000)]}}, ConfigError, "3 rows, got 1"),
-        ({"options": {"episodes": [(0, 1000), (2, 1000), (0, 1000)]}}, ConfigError, r"\[1\] is"),
-        ({"options": {"episodes": [(0, 1000), (0, -1), (0, 1000)]}}, ConfigError, r"\[1\] is \(0"),
-        ({"options": {"episodes": [("reach-up", 1000)] * 3}}, ConfigError, r"\[0\] is \('reach"),
+        ({"options": {"reset_masks": np.ones(3, bool)}}, ConfigError, "'reset_mask'"),
+        ({"options": {"episodes": [(0, 1000)]}}, ConfigError, "episodes"),
+        ({"options": {"episodes": [(0, 1000), (2, 1000), (0, 1000)]}}, ConfigError, "(2, 1000)"),
+        ({"options": {"episodes": [(0, 1000), (0, -1), (0, 1000)]}}, ConfigError, "(0, -1)"),
+        ({"options": {"episodes": [("reach-up", 1000)] * 3}}, ConfigError, "('reach-up', 1000)"),
     ],
-)  # fmt: skip
-def test_a_wrong_reset_is_refused_and_changes_nothing(envs, arguments, error, named):
+)
+def test_a_wrong_reset_is_refused_and_changes_nothing(envs, refused, arguments, error, named):
     envs.reset(seed=1)
-    before, *_, told = envs.step(still(envs))
-    with pytest.raises(error, match=named):
+    before, *_, info_before = envs.step(still(envs))
+    with refused(error, named):
         envs.reset(**arguments)
     after, *_, info = envs.step(still(envs))
-    assert info["trial"].tolist() == told["trial"].tolist()
+    assert info["trial"].tolist() == info_before["trial"].tolist()
     assert (after["elapsed"] > before["elapsed"]).all()
 
 
-def test_calls_out_of_their_order_are_those_of_gymnasium():
+def test_calls_out_of_their_order_raise_the_errors_of_gymnasium():
     envs = rlcore.make_env("toy", TASKS, LIMIT, num_envs=2)
-    with pytest.raises(gymnasium.error.ResetNeeded, match="before the first reset"):
+    with pytest.raises(gymnasium.error.ResetNeeded):
         envs.step(still(envs))
-    with pytest.raises(gymnasium.error.ResetNeeded, match="leaves out row 1"):
+    with pytest.raises(gymnasium.error.ResetNeeded, match="row 1"):
         envs.reset(options={"reset_mask": np.array([True, False])})
     envs.reset(seed=0)
-    with pytest.raises(ValueError, match=r"step takes actions \(2, 2\)"):
+    with pytest.raises(ValueError, match=r"\(2, 2\)"):
         envs.step(np.zeros((2, 3), np.float32))
     envs.close()
     envs.close()
-    with pytest.raises(gymnasium.error.ClosedEnvironmentError, match="step was called after close"):
+    with pytest.raises(gymnasium.error.ClosedEnvironmentError):
         envs.step(still(envs))
-    with pytest.raises(gymnasium.error.ClosedEnvironmentError, match="reset was called after"):
+    with pytest.raises(gymnasium.error.ClosedEnvironmentError):
         envs.reset(seed=0)

@@ -1,4 +1,4 @@
-"""What a plugin may set, and what is refused by name."""
+"""A plugin steers a run, and wrong values change nothing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ def run() -> Run:
     return Run(config=None, folder=Path("logs/x"), tasks=("left", "right"))
 
 
-def test_what_is_left_out_is_one(run: Run):
+def test_a_factor_or_weight_that_is_not_set_is_one(run: Run):
     assert dict(run.lr_factors) == {"policy": 1.0, "value": 1.0}
     assert dict(run.task_weights) == {"left": 1.0, "right": 1.0}
     run.set_lr_factors({"policy": 0.5})
@@ -40,45 +41,32 @@ def nested(depth: int) -> list:
 
 
 @pytest.mark.parametrize(
-    ("wish", "said"),
+    ("call", "named"),
     [
-        (
-            lambda run: run.set_lr_factors({"polcy": 1}),
-            "'policy'? Choose from: policy, value.",
-        ),
-        (lambda run: run.set_lr_factors({"value": -1.0}), "0 or more, got -1.0 for 'value'"),
-        (lambda run: run.set_lr_factors({"value": float("nan")}), "got nan for 'value'"),
-        (lambda run: run.set_task_weights({"left": "2"}), "0 or more, got '2' for 'left'"),
-        (lambda run: run.set_task_weights({"up": 2}), "was set for 'up'; choose from: left, right"),
-        (
-            lambda run: run.set_task_weights({"left": 0, "right": 0}),
-            "a weight above 0, got 0 for all",
-        ),
-        (lambda run: run.stop(""), "needs a reason, as a string, got ''"),
-        (lambda run: run.store("mine", {1, 2}), "run.store('mine', ...) needs a JSON value"),
-        (lambda run: run.store("mine", float("inf")), "needs a JSON value"),
-        (
-            lambda run: run.store("mine", nested(MAX_STORED_DEPTH)),
-            "its values are nested too deeply",
-        ),
-        (lambda run: run.store("mine", nested(100_000)), "needs a JSON value"),
-        (
-            lambda run: run.store("mine", "x" * 2**20),
-            "at most 1048576 characters in all, got 10485",
-        ),
-        (lambda run: run.store(("a", 1), 1), "needs a name, as a string, got ('a', 1)"),
+        (lambda run: run.set_lr_factors({"polcy": 1}), "'policy'"),
+        (lambda run: run.set_lr_factors({"value": -1.0}), "-1.0"),
+        (lambda run: run.set_lr_factors({"value": float("nan")}), "nan"),
+        (lambda run: run.set_task_weights({"left": "2"}), "'2'"),
+        (lambda run: run.set_task_weights({"up": 2}), "left, right"),
+        (lambda run: run.set_task_weights({"left": 0, "right": 0}), "0"),
+        (lambda run: run.stop(""), "''"),
+        (lambda run: run.store("mine", {1, 2}), "'mine'"),
+        (lambda run: run.store("mine", float("inf")), "'mine'"),
+        (lambda run: run.store("mine", nested(MAX_STORED_DEPTH)), "'mine'"),
+        (lambda run: run.store("mine", nested(100_000)), "'mine'"),
+        (lambda run: run.store("mine", "x" * 2**20), "1048576"),
+        (lambda run: run.store(("a", 1), 1), "('a', 1)"),
     ],
 )
-def test_a_wish_that_can_not_be_met_changes_nothing(
-    run: Run, wish: Callable[[Run], None], said: str
+def test_a_wrong_call_is_refused_and_changes_nothing(
+    run: Run, refused: Callable[..., Any], call: Callable[[Run], None], named: str
 ):
-    with pytest.raises(PluginError) as caught:
-        wish(run)
-    assert said in caught.value.message
+    with refused(PluginError, named, text=named != "'mine'"):  # Python's json words those
+        call(run)
     assert vars(run.steering) == vars(Run(None, Path(), ()).steering)
 
 
-def test_what_is_read_can_not_be_written_to(run: Run):
+def test_values_that_are_read_can_not_be_written_to(run: Run):
     with pytest.raises(TypeError):
         run.task_weights["left"] = 2.0  # type: ignore[index]
     with pytest.raises(AttributeError):
@@ -93,7 +81,7 @@ def test_brackets_in_a_text_are_not_lists(run: Run):
     assert run.stored()["mine"] == "[" * 200 + '"'
 
 
-def test_what_is_kept_is_at_once_what_a_resume_finds(run: Run):
+def test_a_stored_value_is_at_once_as_a_resume_finds_it(run: Run):
     """JSON has no tuples, and its keys are texts."""
     run.store("mine", {1: (2, 3)})
     assert run.stored()["mine"] == {"1": [2, 3]}
@@ -105,7 +93,7 @@ def test_the_first_reason_counts(run: Run):
     assert run.steering.stopped == "enough"
 
 
-def test_a_plugin_pays_for_no_tensor_library():
+def test_importing_a_run_loads_no_tensor_library():
     code = "import sys, rlcore.contracts.run, rlcore.contracts.episodes\n"
     code += "print({'torch', 'ray'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""What installed distributions say, held against importlib.metadata."""
+"""Metadata of installed distributions, compared with importlib.metadata."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from rlcore.plugins.entry_points import GROUP, installed
 from rlcore.plugins.registry import Registry
 
 
-def test_everything_installed_here_is_told_as_importlib_tells_it():
+def test_metadata_of_all_that_is_installed_equals_that_of_importlib():
     names = {normal(each.metadata["Name"] or "") for each in metadata.distributions()}
     assert "rlcore" in names
     for name in names - {""}:
-        told, theirs = dict(headers(folders()[name])), metadata.distribution(name)
-        assert (told["Name"], told["Version"]) == (theirs.metadata["Name"], theirs.version)
+        ours = dict(headers(folders()[name]))
+        theirs = metadata.distribution(name)
+        assert (ours["Name"], ours["Version"]) == (theirs.metadata["Name"], theirs.version)
         assert requires(name) == (theirs.metadata.get_all("Requires-Dist") or [])
     points = {
         (p.name, p.value, p.dist.name, p.dist.version) for p in metadata.entry_points(group=GROUP)
@@ -61,7 +62,7 @@ def test_the_first_of_a_name_on_the_path_counts(write):
     assert found() == []
 
 
-def test_what_is_installed_meanwhile_is_found(write, tmp_path):
+def test_a_distribution_installed_meanwhile_is_found(write, tmp_path):
     write("second/another-1.dist-info", "", name="another")
     assert found() == []
     write("second/A_Maze-2.dist-info", "[rlcore.plugins]\none = maze\n")

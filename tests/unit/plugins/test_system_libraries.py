@@ -10,7 +10,7 @@ from rlcore.contracts.errors import PluginError
 from rlcore.plugins import system_libraries
 from rlcore.plugins.import_target import load_target
 
-SAID = "cannot open shared object file: No such file or directory"
+REASON = "cannot open shared object file: No such file or directory"
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_all_that_is_missing_is_named_at_once(bare: None) -> None:
     """The import names libGL only, and the next one would name libSM."""
     assert (
-        system_libraries.install_hint(f"libGL.so.1: {SAID}")
+        system_libraries.install_hint(f"libGL.so.1: {REASON}")
         == "apt-get install -y libgl1 libsm6 libxext6"
     )
 
@@ -31,12 +31,12 @@ def test_all_that_is_missing_is_named_at_once(bare: None) -> None:
 def test_the_library_that_was_not_found_is_named_though_it_loads_here(bare: None) -> None:
     """As it was another machine, or another process, that did not find it."""
     command = "apt-get install -y libx11-6 libgl1 libsm6 libxext6"
-    assert system_libraries.install_hint(f"ImportError: libX11.so.6: {SAID}") == command
+    assert system_libraries.install_hint(f"ImportError: libX11.so.6: {REASON}") == command
 
 
 def test_of_another_library_only_the_file_is_known() -> None:
-    wanted = "install the system package that contains libacme-2.so.1.0"
-    assert system_libraries.install_hint(f"libacme-2.so.1.0: {SAID}") == wanted
+    hint = system_libraries.install_hint(f"libacme-2.so.1.0: {REASON}")
+    assert hint is not None and "libacme-2.so.1.0" in hint and "apt-get" not in hint
 
 
 def test_imports_that_fail_for_another_reason_are_left_alone() -> None:
@@ -48,10 +48,9 @@ def test_what_the_linker_finds_is_told_from_what_it_does_not() -> None:
 
 
 def test_a_component_that_can_not_be_loaded_says_what_to_install(
-    bare: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bare: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused
 ) -> None:
-    (tmp_path / "acme_linked.py").write_text(f"raise ImportError('libGL.so.1: {SAID}')\n")
+    (tmp_path / "acme_linked.py").write_text(f"raise ImportError('libGL.so.1: {REASON}')\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(PluginError, match=r"acme_linked:make can't be loaded: libGL") as caught:
+    with refused(PluginError, "acme_linked:make", "apt-get install -y libgl1 libsm6 libxext6"):
         load_target("acme_linked:make")
-    assert caught.value.hint == "apt-get install -y libgl1 libsm6 libxext6"
