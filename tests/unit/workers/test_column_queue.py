@@ -38,7 +38,7 @@ def test_no_row_waits_while_columns_are_left() -> None:
     assert taken(queue("0000", (0, 1, 2, 3)), 0, 1, 2, 3) == "0000"
 
 
-def test_each_column_is_taken_once_whoever_takes_it() -> None:
+def test_each_column_is_taken_once() -> None:
     left = queue("0123401234", (0, 1, 2))
     found = [left.take(row % 3) for row in (0, 2, 1, 1, 1, 2, 0, 0, 2, 1, 0)]
     assert sorted(column.number for column in found if column) == list(range(10))
@@ -46,7 +46,7 @@ def test_each_column_is_taken_once_whoever_takes_it() -> None:
 
 
 def test_a_process_gets_the_tasks_it_had_the_last_time() -> None:
-    """Whoever is first: of tasks 0 to 3, process 0 of two begins the even ones."""
+    """In either order: of tasks 0 to 3, process 0 of two begins the even ones."""
     for first, second in ((0, 1), (1, 0)):
         left = queue("0123", (0, 1))
         begun = {first: taken(left, first), second: taken(left, second)}

@@ -27,50 +27,59 @@ from rlcore.workers.env_worker import EnvSide, EnvWorker, EnvWorkerSettings
 CHUNK = 2
 
 
+MAKE_ENV = "rlcore_testing.toy_env:make"
+
+
+def env_worker(sides, *, rank=0, workers=1, stages=1) -> EnvWorker:
+    settings = EnvWorkerSettings(
+        sides=sides,
+        rank=rank,
+        world_size=workers,
+        stages=stages,
+        num_processes=1,
+        restarts=0,
+        policy_timeout=5.0,
+    )
+    return EnvWorker(settings)
+
+
+def toy_policy() -> ToyPolicy:
+    torch.manual_seed(0)
+    model = ToyModelConfig(model_type="toy", num_action_chunks=CHUNK, add_value_head=True)
+    return ToyPolicy(model, env_spec(ToyEnvConfig(env_type="toy")))
+
+
+def rollout_job(routes, side="train", *, deterministic=False, keep=True, **settings) -> RolloutJob:
+    order = GatherOrder(side, (), side, 0, deterministic=deterministic, keep=keep)
+    settings = {"forward_batch": 4, "env_timeout": 5.0, **settings}
+    return RolloutJob(routes=tuple(routes), seed=1, order=order, **settings)
+
+
 def play(
     *, stages=1, workers=1, parts=1, bootstrap=False, forward_batch=4, record=(), shift=(), **env
 ):
-    """One training rollout of the toy; returns (trajectory, outcomes, reports, columns)."""
+    """Play one training rollout; return (trajectory, outcomes, reports, columns)."""
     config = ToyEnvConfig(env_type="toy", total_num_envs=12, **env)
-    spec = env_spec(config)
-    torch.manual_seed(0)
-    policy = ToyPolicy(
-        ToyModelConfig(model_type="toy", num_action_chunks=CHUNK, add_value_head=True), spec
-    )
-    columns = training_columns(spec, config, seed=1, update=0, num_action_chunks=CHUNK)
+    columns = training_columns(env_spec(config), config, seed=1, update=0, num_action_chunks=CHUNK)
     routes = [Route(rank, stage) for rank in range(workers) for stage in range(stages)]
-    hands = dict(zip(routes, deal(columns, len(routes)), strict=True))
-    talks = []
+    columns_of = dict(zip(routes, deal(columns, len(routes)), strict=True))
+    conversations = []
     for rank in range(workers):
-        worker = EnvWorker(
-            EnvWorkerSettings(
-                sides={"train": EnvSide("rlcore_testing.toy_env:make", config)},
-                rank=rank,
-                world_size=workers,
-                stages=stages,
-                num_processes=1,
-                restarts=0,
-                policy_timeout=5.0,
-            )
+        worker = env_worker(
+            {"train": EnvSide(MAKE_ENV, config)}, rank=rank, workers=workers, stages=stages
         )
         job = InteractJob(
             side="train",
-            columns=tuple(tuple(hands[Route(rank, stage)]) for stage in range(stages)),
+            columns=tuple(tuple(columns_of[Route(rank, stage)]) for stage in range(stages)),
             chunks_per_column=config.chunks_per_column(CHUNK) if config.auto_reset else None,
             bootstrap=bootstrap,
             record=frozenset(record),
             parts=parts,
         )
-        talks.append(worker.converse(job))
-    rollout = RolloutJob(
-        routes=tuple(Route(*one[:2], part) for one in routes for part in range(parts)),
-        seed=1,
-        order=GatherOrder("train", (), "train", 0, deterministic=False, keep=True),
-        forward_batch=forward_batch,
-        env_timeout=5.0,
-        shift=shift,
-    )
-    *reports, result = interleave([*talks, converse(policy, rollout)])
+        conversations.append(worker.converse(job))
+    routes = [Route(*route[:2], part) for route in routes for part in range(parts)]
+    job = rollout_job(routes, forward_batch=forward_batch, shift=shift)
+    *reports, result = interleave([*conversations, converse(toy_policy(), job)])
     return result.trajectory, result.outcomes, reports, columns
 
 
@@ -140,16 +149,10 @@ def test_outcomes_agree_with_the_trajectory():
     assert ((trajectory.sample_index >= 0) == trajectory.valid.any(-1)).all()
 
 
-def test_stored_inputs_are_what_was_decided_on():
+def test_stored_inputs_are_those_of_the_decisions():
     """Re-evaluating the stored samples gives the stored log-probs: nothing was shuffled."""
     trajectory, *_ = play(stages=2, workers=2)
-    config = ToyEnvConfig(env_type="toy")
-    torch.manual_seed(0)
-    policy = ToyPolicy(
-        ToyModelConfig(model_type="toy", num_action_chunks=CHUNK, add_value_head=True),
-        env_spec(config),
-    )
-    again = policy.evaluate(trajectory.inputs, trajectory.replay)
+    again = toy_policy().evaluate(trajectory.inputs, trajectory.replay)
     made = trajectory.sample_index >= 0
     index = trajectory.sample_index[made]
     torch.testing.assert_close(again.logprobs[index], trajectory.logprobs[made], atol=1e-5, rtol=0)
@@ -185,7 +188,8 @@ def test_filmed_columns_have_a_frame_a_step_with_its_return():
     videos = {k: v for report in reports for k, v in report.videos.items()}
     assert set(videos) == {0, 5}
     for column, footage in videos.items():
-        valid, rewards = trajectory.valid[:, column], trajectory.rewards[:, column]
+        valid = trajectory.valid[:, column]
+        rewards = trajectory.rewards[:, column]
         length = int(valid.sum())
         assert len(footage.frames) == length
         assert footage.steps == list(range(1, length + 1))
@@ -227,21 +231,8 @@ def test_filming_ends_with_the_job_on_shared_simulators():
     train = ToyEnvConfig(env_type="toy", total_num_envs=12)
     evaluation = replace(train, split="heldout", trials_per_task=2)  # 8 columns on 12 rows
     spec = env_spec(train)
-    make = "rlcore_testing.toy_env:make"
-    worker = EnvWorker(
-        EnvWorkerSettings(
-            sides={"train": EnvSide(make, train), "eval": EnvSide(make, evaluation)},
-            rank=0,
-            world_size=1,
-            stages=1,
-            num_processes=1,
-            restarts=0,
-            policy_timeout=5.0,
-        )
-    )
-    policy = ToyPolicy(
-        ToyModelConfig(model_type="toy", num_action_chunks=CHUNK, add_value_head=True), spec
-    )
+    worker = env_worker({"train": EnvSide(MAKE_ENV, train), "eval": EnvSide(MAKE_ENV, evaluation)})
+    policy = toy_policy()
 
     def act(side, record=()):
         columns = (
@@ -257,13 +248,7 @@ def test_filming_ends_with_the_job_on_shared_simulators():
             bootstrap=False,
             record=frozenset(record),
         )
-        rollout = RolloutJob(
-            routes=(Route(0, 0),),
-            seed=1,
-            order=GatherOrder(side, (), side, 0, deterministic=True, keep=False),
-            forward_batch=4,
-            env_timeout=5.0,
-        )
+        rollout = rollout_job([Route(0, 0)], side, deterministic=True, keep=False)
         report, result = interleave([worker.converse(job), converse(policy, rollout)])
         lengths = {outcome.episode: outcome.length for outcome in result.outcomes}
         by_column = [lengths[column.episodes[0]] for column in columns]
@@ -271,13 +256,12 @@ def test_filming_ends_with_the_job_on_shared_simulators():
 
     worker.start("train")
     worker.start("eval")
-    (env,), (other,) = worker._envs["train"], worker._envs["eval"]
+    (env,) = worker._envs["train"]
+    (other,) = worker._envs["eval"]
     assert env is other
     first, lengths = act("eval", record=(0, 5))
-    assert {column: len(one.frames) for column, one in first.items()} == {
-        0: lengths[0],
-        5: lengths[5],
-    }
+    frames = {column: len(film.frames) for column, film in first.items()}
+    assert frames == {0: lengths[0], 5: lengths[5]}
     assert act("train")[0] == {}
     assert env.recorded() == {}  # training drew no frame for a video
     again, _ = act("eval", record=(0, 5))

@@ -1,4 +1,4 @@
-"""Demonstrations of an env worker: all of its stages play, and which one does not matter."""
+"""Demonstrations of an env worker: all stages play, and the stage does not matter."""
 
 from __future__ import annotations
 
@@ -17,12 +17,10 @@ EPISODES = [Episode(trial % 2, trial) for trial in range(5)]
 
 def played(stages: int) -> dict[Episode, np.ndarray]:
     side = EnvSide("rlcore_testing.toy_env:make", ToyEnvConfig(env_type="toy", total_num_envs=2))
+    processes = {"rank": 0, "world_size": 1, "stages": stages, "num_processes": 0}
     worker = EnvWorker(
-        EnvWorkerSettings(
-            sides={"train": side}, rank=0, world_size=1, stages=stages, num_processes=0,
-            restarts=0, policy_timeout=5.0,
-        )
-    )  # fmt: skip
+        EnvWorkerSettings(sides={"train": side}, restarts=0, policy_timeout=5.0, **processes)
+    )
     try:
         return {demo.episode: demo.actions for demo in worker.demonstrate(EPISODES, COLLECT, 0)}
     finally:

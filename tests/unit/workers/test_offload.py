@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from internals import assemble, check, compose, read_metrics, train
 from rlcore_testing import toy_settings
 from rlcore_testing.toy_env import ToyEnv
 from rlcore_testing.toy_settings import ToyEnvConfig
 
-from rlcore.checks.run import check
-from rlcore.config.compose import compose
 from rlcore.contracts.errors import ConfigError
-from rlcore.training import train
-from rlcore.training.assembly import assemble
 from rlcore.workers.env_worker import EnvSide, EnvWorker, EnvWorkerSettings
 
 TOY = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local"]
@@ -24,7 +20,7 @@ TOY = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local"]
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What envs were asked, in order."""
+    """The calls of envs, in order."""
     made: list[str] = []
     for name in ("suspend", "resume", "reset"):
         method = getattr(ToyEnv, name)
@@ -37,16 +33,11 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return made
 
 
-def learned(logs: Path) -> list[dict[str, float]]:
-    """What the updates of a run measured, but for times."""
-    lines = (logs / "run/metrics.jsonl").read_text().splitlines()
+def metrics(logs: Path) -> list[dict[str, float | None]]:
+    """Return the metrics of a run's updates, but for times."""
     return [
-        {
-            k: v
-            for k, v in json.loads(line).items()
-            if not k.startswith("time") and "second" not in k
-        }
-        for line in lines
+        {name: value for name, value in line.items() if "time" not in name and "second" not in name}
+        for line in read_metrics(logs / "run/metrics.jsonl")
     ]
 
 
@@ -66,22 +57,22 @@ def worker(*, offload: bool, beside_actor: bool) -> EnvWorker:
     )
 
 
-def test_every_stage_is_suspended_once_and_resumed_by_the_next_start(calls):
-    one = worker(offload=True, beside_actor=True)
-    one.suspend()  # nothing is built yet
-    one.start("train")
-    one.suspend()
+def test_each_stage_is_suspended_once_and_resumed_by_the_next_start(calls):
+    env_worker = worker(offload=True, beside_actor=True)
+    env_worker.suspend()  # nothing is built yet
+    env_worker.start("train")
+    env_worker.suspend()
     assert calls == ["suspend"] * 2
-    one.start("train")
-    one.start("train")
+    env_worker.start("train")
+    env_worker.start("train")
     assert calls == ["suspend"] * 2 + ["resume"] * 2
 
 
 @pytest.mark.parametrize(("offload", "beside_actor"), [(False, True), (True, False)])
-def test_nothing_is_suspended_unasked_or_for_another_accelerator(calls, offload, beside_actor):
-    one = worker(offload=offload, beside_actor=beside_actor)
-    one.start("train")
-    one.suspend()
+def test_an_env_is_suspended_only_on_request_and_beside_an_actor(calls, offload, beside_actor):
+    env_worker = worker(offload=offload, beside_actor=beside_actor)
+    env_worker.start("train")
+    env_worker.suspend()
     assert calls == []
 
 
@@ -96,29 +87,27 @@ def test_the_toy_env_can_not_be_played_while_it_is_suspended():
     np.testing.assert_array_equal(env._observe()["states"], start["states"])
 
 
-def test_a_run_suspends_before_each_update_and_comes_out_the_same(
-    tmp_path: Path, calls: list[str]
-) -> None:
+def test_suspending_before_each_update_changes_no_result(tmp_path: Path, calls: list[str]) -> None:
     words = [*TOY, "runner.max_epochs=2", "runner.val_before_train=false"]
     words += [
         "env.eval.trials_per_task=2",
         "cluster.component_placement={env: 0, rollout: 0, actor: 0}",
     ]
-    plain = train.run(assemble(compose([*words, f"runner.logger.log_path={tmp_path / 'plain'}"])))
+    plain = train(assemble(compose([*words, f"runner.logger.log_path={tmp_path / 'plain'}"])))
     assert "suspend" not in calls
     calls.clear()
     words.append("env.train.enable_offload=true")
-    offloaded = train.run(
+    offloaded = train(
         assemble(compose([*words, f"runner.logger.log_path={tmp_path / 'offloaded'}"]))
     )
     asked = [name for name in calls if name != "reset"]
     # two updates; what follows the second is an evaluation, on simulators of its own
     assert asked == ["suspend", "resume", "suspend"]
     assert offloaded["success_after"] == plain["success_after"]
-    assert learned(tmp_path / "offloaded") == learned(tmp_path / "plain")
+    assert metrics(tmp_path / "offloaded") == metrics(tmp_path / "plain")
 
 
-def test_an_env_that_holds_nothing_there_is_refused(
+def test_an_env_that_cannot_be_suspended_is_refused(
     refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = toy_settings.env_spec

@@ -3,31 +3,28 @@ the accelerator: what leaves it is really freed, and waits in other memory of th
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from internals import Assembly, assemble, compose, read_metrics, train
 from rlcore_testing.toy_env import ToyEnv
 
-from rlcore.config.compose import compose
 from rlcore.config.schema import CollectConfig
 from rlcore.contracts.specs import Episode
 from rlcore.learner.update import Learner
 from rlcore.rollout import converse
-from rlcore.training import train
-from rlcore.training.assembly import Assembly, assemble
 from rlcore.workers.local_group import LocalGroup
 from rlcore.workers.policy_worker import PolicyWorker
 
 WORDS = [
-    "env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runner.max_epochs=2",
-    "runner.save_interval=1", "runner.val_check_interval=1", "env.eval.trials_per_task=2",
-    "algorithm.kl_beta=0.1", "algorithm.update_epoch=2",
+    *("env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runner.max_epochs=2"),
+    *("runner.save_interval=1", "runner.val_check_interval=1", "env.eval.trials_per_task=2"),
+    *("algorithm.kl_beta=0.1", "algorithm.update_epoch=2"),
     "cluster.component_placement={env: 0, rollout: 0, actor: 0}",
-]  # fmt: skip
+]
 
 
 def assembled(
@@ -43,40 +40,38 @@ def assembled(
     return replace(made, worker_specs=replace(made.worker_specs, members=members))
 
 
-def left_behind(logs: Path) -> dict[str, Any]:
-    """What the updates measured, but for times, and the bytes of the last checkpoint."""
-    lines = (logs / "run/metrics.jsonl").read_text().splitlines()
-    measured = [
-        {
-            k: v
-            for k, v in json.loads(line).items()
-            if not k.startswith("time") and "second" not in k
-        }
-        for line in lines
+def results(logs: Path) -> dict[str, Any]:
+    """Return the metrics of the updates, but for times, and the bytes of the last checkpoint."""
+    metrics = [
+        {name: value for name, value in line.items() if "time" not in name and "second" not in name}
+        for line in read_metrics(logs / "run/metrics.jsonl")
     ]
     last = logs / "run/checkpoints/step_000002"
     files = {file.name: file.read_bytes() for file in last.rglob("*.safetensors")}
-    assert len(measured) >= 2 and len(files) >= 2
-    return {"measured": measured, "files": files}
+    assert len(metrics) >= 2 and len(files) >= 2
+    return {"metrics": metrics, "files": files}
 
 
 def on_device(worker: PolicyWorker) -> dict[str, int]:
     """Bytes of weights, and of all else that learning needs."""
-    policy, learner = worker._policy, getattr(worker, "_learner", None)
+    policy = worker._policy
+    learner = getattr(worker, "_learner", None)
     assert isinstance(policy, torch.nn.Module)
     held = {"weights": policy.parameters(), "learner": learner.tensors() if learner else ()}
     return {
-        name: sum(one.untyped_storage().nbytes() for one in tensors)
+        name: sum(tensor.untyped_storage().nbytes() for tensor in tensors)
         for name, tensors in held.items()
     }
 
 
 @pytest.fixture
 def moments(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[dict[str, dict[str, int]]]]:
-    """What each worker had on the device when one began to act, and when one had learnt."""
+    """Bytes of each worker on the device when a policy begins to act, and after it learned."""
     workers: list[PolicyWorker] = []
     seen: dict[str, list[dict[str, dict[str, int]]]] = {"act": [], "learn": []}
-    make, act, learn = PolicyWorker.__init__, converse.converse, Learner.update
+    make = PolicyWorker.__init__
+    act = converse.converse
+    learn = Learner.update
 
     def made(self: PolicyWorker, settings: Any) -> None:
         make(self, settings)
@@ -103,14 +98,14 @@ def moments(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[dict[str, dict[st
 
 @pytest.mark.long
 @pytest.mark.parametrize("apart", [True, False])
-def test_a_run_comes_out_the_same_to_the_bit(tmp_path: Path, apart: bool) -> None:
+def test_offloading_changes_no_bit_of_a_run(tmp_path: Path, apart: bool) -> None:
     for offload in (False, True):
-        train.run(assembled(tmp_path / str(offload), apart=apart, offload=offload))
-    assert left_behind(tmp_path / "True") == left_behind(tmp_path / "False")
+        train(assembled(tmp_path / str(offload), apart=apart, offload=offload))
+    assert results(tmp_path / "True") == results(tmp_path / "False")
 
 
-def test_two_processes_are_never_there_together(tmp_path: Path, moments) -> None:
-    train.run(assembled(tmp_path, apart=True, offload=True))
+def test_two_processes_are_never_on_the_device_together(tmp_path: Path, moments) -> None:
+    train(assembled(tmp_path, apart=True, offload=True))
     assert len(moments["act"]) >= 4 and len(moments["learn"]) == 2  # and evaluations
     for there in moments["act"]:
         assert there["RolloutWorker"]["weights"] > 0
@@ -120,21 +115,21 @@ def test_two_processes_are_never_there_together(tmp_path: Path, moments) -> None
         assert there["RolloutWorker"]["weights"] == 0
 
 
-def test_of_one_process_what_only_learning_needs_leaves(tmp_path: Path, moments) -> None:
-    train.run(assembled(tmp_path, apart=False, offload=True))
+def test_a_fused_process_offloads_the_learner_alone(tmp_path: Path, moments) -> None:
+    train(assembled(tmp_path, apart=False, offload=True))
     for there in moments["act"]:
         assert there["FusedWorker"]["weights"] > 0 and there["FusedWorker"]["learner"] == 0
     assert all(there["FusedWorker"]["learner"] > 0 for there in moments["learn"])
 
 
-def test_nothing_leaves_unasked(tmp_path: Path, moments) -> None:
-    train.run(assembled(tmp_path, apart=True, offload=False))
+def test_without_offloading_everything_stays(tmp_path: Path, moments) -> None:
+    train(assembled(tmp_path, apart=True, offload=False))
     last = moments["act"][-1]
     assert last["ActorWorker"]["weights"] > 0 and last["ActorWorker"]["learner"] > 0
     assert moments["learn"][-1]["RolloutWorker"]["weights"] > 0
 
 
-def test_the_actor_leaves_while_experts_play(tmp_path: Path, monkeypatch) -> None:
+def test_the_actor_is_offloaded_while_experts_play(tmp_path: Path, monkeypatch) -> None:
     """Their simulators may be on the same accelerator."""
     held: list[int] = []
     demonstrate = ToyEnv.demonstrate

@@ -1,4 +1,4 @@
-"""An env whose simulators die now and then gives what one gives that never does."""
+"""An env whose simulators die gives the same results as one whose simulators do not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from rlcore.contracts.specs import UNKNOWN, Episode
 from rlcore.workers.restarting_env import RestartingEnv
 
 CONFIG = ToyEnvConfig(env_type="toy", max_episode_steps=12)
-ROWS, CHUNK = 4, 3
+ROWS = 4
+CHUNK = 3
 
 
 class Mortal(ToyEnv):
@@ -49,7 +50,8 @@ class Mortal(ToyEnv):
 @pytest.fixture
 def mortal() -> Callable[..., RestartingEnv]:
     def make(deaths: Iterable[int], restarts: int = 3) -> RestartingEnv:
-        Mortal.calls, Mortal.deaths = 0, frozenset(deaths)
+        Mortal.calls = 0
+        Mortal.deaths = frozenset(deaths)
         return RestartingEnv(lambda: Mortal(CONFIG, ROWS), restarts)
 
     return make
@@ -81,7 +83,7 @@ def story(env: Any) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("deaths", [{1}, {2}, {9}, {30}, {31, 33, 36}, {5, 17, 40, 60, 61}])
-def test_nothing_is_noticed(mortal, deaths):
+def test_restarts_change_no_result(mortal, deaths):
     expected = story(ToyEnv(CONFIG, ROWS))
     assert sum(array[:ROWS].shape == (ROWS, CHUNK) and array.any() for array in expected) > 10
     env = mortal(deaths)
@@ -99,12 +101,12 @@ def test_a_simulator_that_always_dies_is_given_up(refused, mortal):
         env.chunk_step(np.zeros((ROWS, CHUNK, 2), np.float32))
 
 
-def test_no_restart_is_made_where_none_is_wanted(refused, mortal):
+def test_restarts_can_be_switched_off(refused, mortal):
     with refused(SimulatorError, "call 1"):
         mortal({1}, restarts=0).reset(options={"episodes": [Episode(0, 0)] * ROWS})
 
 
-def test_episodes_that_can_not_be_had_again_are_not_replayed(mortal):
+def test_episodes_that_cannot_start_again_are_not_replayed(mortal):
     env = mortal({2})
     env.spec = replace(env.spec, start_exactness="stored_state")
     env.reset(options={"episodes": [Episode(0, 0)] * ROWS})
@@ -112,22 +114,22 @@ def test_episodes_that_can_not_be_had_again_are_not_replayed(mortal):
         env.chunk_step(np.zeros((ROWS, CHUNK, 2), np.float32))
 
 
-def test_an_env_that_comes_back_in_another_version_ends_the_run(refused, mortal):
+def test_a_restart_with_another_version_is_refused(refused, mortal):
     env = mortal({1})
     env.spec = replace(env.spec, versions={"its scenes": "1a"})  # git pull meanwhile
     with refused(EnvError, "its scenes"):
         env.reset(options={"episodes": [Episode(0, 0)] * ROWS})
 
 
-def test_a_version_that_cannot_be_told_ends_no_run(mortal):
+def test_a_restart_with_an_unknown_version_is_accepted(mortal):
     env = mortal({1})
     env.spec = replace(env.spec, versions={"its scenes": UNKNOWN})
     env.reset(options={"episodes": [Episode(0, 0)] * ROWS})
     assert env.incidents == ["died in call 1"]
 
 
-def test_a_course_that_does_not_repeat_is_not_replayed(mortal):
-    """Starts are had again, what followed them is not; demonstrations begin at a start."""
+def test_a_simulation_that_is_not_deterministic_is_replayed_only_from_its_start(mortal):
+    """Starts repeat, later steps do not; demonstrations begin at a start."""
     env = mortal({1, 3})
     env.spec = replace(env.spec, deterministic=False)
     env.reset(options={"episodes": [Episode(0, 0)] * ROWS})

@@ -1,4 +1,4 @@
-"""Workers that act and workers that learn, apart: one process plays all of them, on the toy."""
+"""Rollout workers and actor workers apart: one process plays all of them, on the toy."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def jobs(*, envs=1, rollouts=1, stages=1):
     ]
     rollout = [
         RolloutJob(
-            routes=tuple(one for one, by in dealt if by == rank),
+            routes=tuple(route for route, by in dealt if by == rank),
             seed=1,
             order=GatherOrder("train", (), "train", 0, deterministic=False, keep=True),
             forward_batch=4,
@@ -130,7 +130,7 @@ def reference():
 @pytest.mark.parametrize("stages", [1, 2, 3])
 @pytest.mark.parametrize(("envs", "rollouts"), [(1, 1), (2, 1), (2, 2), (1, 3), (2, 4)])
 @pytest.mark.parametrize("actors", [1, 2])
-def test_what_arrives_is_bitwise_what_a_fused_worker_gathers(
+def test_received_trajectories_equal_those_of_a_fused_worker(
     reference, stages, envs, rollouts, actors
 ):
     workers = gathered(RolloutWorker, envs=envs, rollouts=rollouts, stages=stages)
@@ -147,7 +147,7 @@ def test_what_arrives_is_bitwise_what_a_fused_worker_gathers(
             assert torch.equal(ours, array[reference.sample_index[made]]), name
 
 
-def test_a_trajectory_is_given_up_when_it_has_gone(refused):
+def test_a_trajectory_is_handed_over_once(refused):
     (worker,) = gathered(RolloutWorker)
     received([worker], 1)
     with refused(WorkerError):
@@ -169,7 +169,7 @@ def test_a_worker_with_no_column_hands_over_nothing(reference):
     assert torch.equal(mine.rewards[:, 0], reference.rewards[: len(mine.rewards), place])
 
 
-def test_columns_stay_beside_those_gathered_later(reference):
+def test_kept_columns_stay_beside_those_gathered_later(reference):
     """Round by round, whatever is played in between: what stays is bitwise as it was."""
     worker = RolloutWorker(policy_settings())
     worker.start()
@@ -177,10 +177,9 @@ def test_columns_stay_beside_those_gathered_later(reference):
     def play(numbers, stay=frozenset()):
         (interact,), (rollout,) = jobs()
         chosen = tuple(c for c in interact.columns[0] if c.number in numbers)
-        interleave([
-            EnvWorker(env_settings()).converse(replace(interact, columns=(chosen,))),
-            worker.converse(replace(rollout, order=replace(rollout.order, stay=frozenset(stay)))),
-        ])  # fmt: skip
+        order = replace(rollout.order, stay=frozenset(stay))
+        env = EnvWorker(env_settings()).converse(replace(interact, columns=(chosen,)))
+        interleave([env, worker.converse(replace(rollout, order=order))])
 
     play({0, 1, 2, 3, 4, 5, 6})
     play({7, 8}, stay={1, 2, 5})
@@ -189,7 +188,8 @@ def test_columns_stay_beside_those_gathered_later(reference):
     play(set(), stay={2, 8})  # nothing for this worker to answer
     play({11}, stay={2, 8})
     assert worker._columns == [2, 8, 11]
-    ours, expected = worker._trajectory, take(reference, [2, 8, 11])
+    ours = worker._trajectory
+    expected = take(reference, [2, 8, 11])
     made = ours.sample_index >= 0
     for name in set(LIGHT) - {"sample_index"}:
         assert torch.equal(getattr(ours, name), getattr(expected, name)[: len(made)]), name
@@ -203,19 +203,17 @@ def test_columns_stay_beside_those_gathered_later(reference):
 # -- versions -------------------------------------------------------------------------------
 
 
+def local_group(**settings) -> LocalGroup:
+    """Return a group with one worker of each role."""
+    members = {role: (Member(own, SEAT),) for role, own in settings.items()}
+    return LocalGroup(WorkerSpecs(ClusterConfig(backend="local"), members))
+
+
 @pytest.fixture
 def group():
-    """A rollout and an actor worker in one process."""
-    cluster = ClusterConfig(backend="local")
-    worker_specs = WorkerSpecs(
-        cluster,
-        {
-            "env": (Member(env_settings(), SEAT),),
-            "rollout": (Member(policy_settings(), SEAT),),
-            "actor": (Member(policy_settings(), SEAT),),
-        },
-    )
-    with LocalGroup(worker_specs) as made:
+    """A rollout worker and an actor worker in one process."""
+    settings = {"env": env_settings(), "rollout": policy_settings(), "actor": policy_settings()}
+    with local_group(**settings) as made:
         made.start()
         yield made
 
@@ -225,10 +223,11 @@ def same_weights(group):
     return all(torch.equal(acts[name], learns[name]) for name in acts)
 
 
-def test_workers_that_loaded_unlike_policies(refused, group, tmp_path):
+def test_workers_with_different_policies_are_refused(refused, group, tmp_path):
     """As from two folders at one path on two nodes: other numbers, other settings beside them."""
     actor, rollout = (group._workers[role] for role in ("actor", "rollout"))
-    one, other = tmp_path / "one", tmp_path / "other"
+    one = tmp_path / "one"
+    other = tmp_path / "other"
     group.save(one)
     group.load(one)
     settings, *more = one.glob("*.json")
@@ -248,15 +247,12 @@ def test_workers_that_loaded_unlike_policies(refused, group, tmp_path):
         group._check_same_policies()
 
 
-def test_a_group_begins_with_one_policy(refused, tmp_path):
+def test_a_group_with_different_initial_policies_is_refused(refused, tmp_path):
     """Drawn, and by other numbers: an unkeyed draw would do the same."""
-    unlike = {
-        "env": (Member(env_settings(), SEAT),),
-        "rollout": (Member(policy_settings(seed=2), SEAT),),
-        "actor": (Member(policy_settings(seed=1), SEAT),),
-    }
-    group = LocalGroup(WorkerSpecs(ClusterConfig(backend="local"), unlike))
-    with refused(WorkerError):
+    group = local_group(
+        rollout=policy_settings(seed=2), actor=policy_settings(seed=1), env=env_settings()
+    )
+    with refused(WorkerError, "rollout worker 0", "actor worker 0", "actor.model.model_path"):
         group.start()
 
 
@@ -302,18 +298,14 @@ def test_a_transfer_that_fails_leaves_no_weights_to_act_with(refused, group):
     group.converse(*jobs())
 
 
-def test_a_missing_weight_is_named(refused, group):
+def test_a_missing_weight_is_refused(refused, group):
     del group._workers["actor"].policy.log_std
     with refused(WorkerError, "log_std"):
         group.sync()
 
 
 def test_a_fused_group_has_nothing_to_send(tmp_path):
-    members = {
-        "env": (Member(env_settings(), SEAT),),
-        "rollout+actor": (Member(policy_settings(), SEAT),),
-    }
-    with LocalGroup(WorkerSpecs(ClusterConfig(backend="local"), members)) as group:
+    with local_group(**{"env": env_settings(), "rollout+actor": policy_settings()}) as group:
         group.start()
         group.save(tmp_path)
         group.load(tmp_path)  # once: rollout and actor are one
@@ -327,7 +319,7 @@ def test_a_fused_group_has_nothing_to_send(tmp_path):
 
 
 @pytest.mark.parametrize("recomputes", [False, True])
-def test_who_recomputes_gives_freed_memory_back(recomputes, monkeypatch: pytest.MonkeyPatch):
+def test_recomputing_activations_returns_freed_memory(recomputes, monkeypatch: pytest.MonkeyPatch):
     sizes = []
     monkeypatch.setattr("rlcore.learner.malloc.set_mmap_threshold", sizes.append)
     monkeypatch.setattr(ToyPolicy, "set_checkpointing", lambda *_: None, raising=False)
