@@ -25,10 +25,9 @@ HALF = math.log(3.0) / 2  # tanh of it is 0.5
 SMALL = {"alpha": 0.25, "alpha_lr": 0.0, "hidden": [4], "heads": 2, "gamma": 0.9}
 
 
-def made(**settings):
-    """An algorithm with its networks for the bandit, whose actor decides 0.5 b on average."""
-    algorithm = DSRL(DSRLConfig(**{**SMALL, **settings}))
-    networks = algorithm.networks(Bandit(values=0).spec, bandit_inputs(1))
+def networks_of(config):
+    """The networks of DSRL for the bandit, whose actor decides 0.5 b on average."""
+    networks = DSRL(config).networks(Bandit(values=0).spec, bandit_inputs(1))
     actor, critic = networks["actor"], networks["critic"]
     with torch.no_grad():
         last = actor.layers[-1]
@@ -37,7 +36,7 @@ def made(**settings):
         for head, value in zip(critic.heads, (1.0, 3.0), strict=True):
             head[-1].weight.zero_()
             head[-1].bias.fill_(value)
-    return algorithm, networks
+    return networks
 
 
 def acting(networks, stage):
@@ -64,11 +63,12 @@ class Rows:
 
 
 def losses_of(**settings):
-    algorithm, networks = made(**settings)
+    config = DSRLConfig(**{**SMALL, **settings})
+    networks = networks_of(config)
     learning = SimpleNamespace(
         networks=networks, target_networks={"critic": networks["critic"]}, replay=Rows()
     )
-    return SoftActorCritic(algorithm._config, learning), networks
+    return SoftActorCritic(config, learning), networks
 
 
 @pytest.mark.parametrize(("target", "ahead"), [("mean", 2.0), ("min", 1.0)])
@@ -129,7 +129,7 @@ def test_the_last_decided_row_is_repeated():
 
 
 def test_without_exploration_the_policy_starts_from_the_actors_mean():
-    _, networks = made(bound=1.5)
+    networks = networks_of(DSRLConfig(**SMALL, bound=1.5))
     bandit, inputs = Bandit(values=0), bandit_inputs(ROWS)
     output = acting(networks, LEARNED).act(bandit, inputs, KEYS, deterministic=True)
     with torch.no_grad():
@@ -144,7 +144,7 @@ def test_without_exploration_the_policy_starts_from_the_actors_mean():
 
 @pytest.mark.parametrize("stage", [SEEN, LEARNED])
 def test_exploring_is_by_the_noise_alone(stage):
-    _, networks = made()
+    networks = networks_of(DSRLConfig(**SMALL))
     bandit, inputs = Bandit(values=0), bandit_inputs(ROWS)
     output = acting(networks, stage).act(bandit, inputs, KEYS, deterministic=False)
     assert not output.logprobs.any()
@@ -153,11 +153,11 @@ def test_exploring_is_by_the_noise_alone(stage):
         assert np.array_equal(output.actions, KEYS.normal("initial", (1, 1)))
 
 
-def test_settings_that_contradict_each_other():
-    with pytest.raises(ConfigError, match="alpha must be more than 0 to be learned"):
+def test_settings_that_contradict_each_other_are_refused(refused):
+    with refused(ConfigError, "algorithm.alpha"):
         needs(DSRLConfig(alpha=0.0))
     spec = PolicySpec("flow", 0, 1, 1, 1, 1, noise_shape=(4, 2))
-    with pytest.raises(ConfigError, match="noise_rows must be at most 4"):
+    with refused(ConfigError, "noise_rows", "4"):
         DSRL(DSRLConfig(noise_rows=5)).networks(spec, bandit_inputs(1))
 
 

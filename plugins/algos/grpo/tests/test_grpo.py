@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import rlcore_algo_grpo
 import torch
 import yaml
 from internals import compose
@@ -186,12 +187,12 @@ def test_a_bandit_learns_with_and_without_a_value_head(values):
     assert "train/critic/value_loss" not in metrics
 
 
-def test_a_group_that_lost_a_member_ends_the_update():
+def test_a_group_that_lost_a_member_ends_the_update(refused):
     policy, config = Bandit(0), GRPOConfig()
     learner = Learner(policy, GRPO(config), ActorConfig(), config, seed=0)
     trajectory = bandit_rollout(policy, seed=0, group_size=8)
     trajectory.valid[:, 11] = False
-    with pytest.raises(WorkerError, match="group 1 is not whole: 7 episodes"):
+    with refused(WorkerError, "group 1", "7 episodes"):
         learner.update(trajectory, 0)
 
 
@@ -206,32 +207,30 @@ def test_needs_follow_the_settings():
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "words"),
     [
-        ({"group_size": 1}, r"algorithm\.group_size must be at least 2: .* got 1"),
-        ({"gamma": 0.99}, r"algorithm\.gamma must be 1: .* got 0\.99"),
-        ({"refill": True}, r"algorithm\.filter_rewards must be true for algorithm\.refill"),
+        ({"group_size": 1}, ["algorithm.group_size", "2"]),
+        ({"gamma": 0.99}, ["algorithm.gamma", "0.99"]),
+        ({"refill": True}, ["algorithm.filter_rewards", "algorithm.refill"]),
         (
             {"filter_rewards": True, "rewards_lower_bound": 0.95},
-            r"rewards_lower_bound must be at most rewards_upper_bound = 0\.9, got 0\.95",
+            ["rewards_lower_bound", "rewards_upper_bound", "0.9", "0.95"],
         ),
     ],
 )
-def test_settings_without_meaning_are_refused(settings, said):
-    with pytest.raises(ConfigError, match=said):
+def test_settings_without_meaning_are_refused(refused, settings, words):
+    with refused(ConfigError, *words):
         GRPO(GRPOConfig(**settings))
-    with pytest.raises(ConfigError, match=said):
+    with refused(ConfigError, *words, text=False):
         needs(GRPOConfig(**settings))  # asked before anything starts
 
 
 @pytest.mark.parametrize(("key", "value"), [("adv_type", "gae"), ("loss_type", "actor_critic")])
-def test_texts_of_other_algorithms_are_refused(key, value):
-    with pytest.raises(ConfigError, match=rf"algorithm\.{key} must be one of .*, got '{value}'"):
+def test_texts_of_other_algorithms_are_refused(key, value, refused):
+    with refused(ConfigError, f"algorithm.{key}", value):
         compose(["env=toy", "model=toy", "algorithm=grpo", f"algorithm.{key}={value}"])
 
 
 def test_config_file_holds_known_keys():
-    import rlcore_algo_grpo
-
     path = Path(rlcore_algo_grpo.__file__).parent / "conf" / "algorithm" / "grpo.yaml"
     assert GRPOConfig(**yaml.safe_load(path.read_text())) == GRPOConfig()

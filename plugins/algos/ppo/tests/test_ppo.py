@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import rlcore_algo_ppo
 import torch
 import yaml
 from internals import check, compose
@@ -21,22 +22,16 @@ from rlcore.learner.update import Learner
 from rlcore.runs.metrics import env_metrics, rollout_metrics
 
 PUBLISHED = {
-    *(
-        f"actor/{n}"
-        for n in ("loss", "value_loss", "grad_norm", "approx_kl", "pg_clipfrac", "value_clip_ratio")
-    ),
-    *(
-        f"train/actor/{n}"
-        for n in ("approx_kl", "clip_fraction", "clipped_ratio", "grad_norm", "lr", "policy_loss")
-    ),
-    *(f"train/critic/{n}" for n in ("value_loss", "value_clip_ratio", "explained_variance")),
-    "train/entropy_loss",
-    "train/loss",
-    *(
-        f"rollout/{n}"
-        for n in ("returns_mean", "advantages_mean", "advantages_max", "advantages_min", "rewards")
-    ),
-    *(f"env/{n}" for n in ("episode_len", "success_once", "return", "reward")),
+    f"{group}/{name}"
+    for group, names in {
+        "actor": "loss value_loss grad_norm approx_kl pg_clipfrac value_clip_ratio",
+        "train/actor": "approx_kl clip_fraction clipped_ratio grad_norm lr policy_loss",
+        "train/critic": "value_loss value_clip_ratio explained_variance",
+        "train": "entropy_loss loss",
+        "rollout": "returns_mean advantages_mean advantages_max advantages_min rewards",
+        "env": "episode_len success_once return reward",
+    }.items()
+    for name in names.split()
 }
 """The 26 names users of the published recipes look for."""
 
@@ -138,14 +133,12 @@ def test_needs_follow_the_settings():
         ("clip_log_ratio", -2.0),
     ],
 )
-def test_settings_without_meaning_are_refused(key, value):
+def test_settings_without_meaning_are_refused(key, value, refused):
     words = ["env=toy", "model=toy", "algorithm=ppo", f"algorithm.{key}={value}"]
-    with pytest.raises(ConfigError, match=rf"algorithm\.{key} must .* got '?{value}"):
+    with refused(ConfigError, f"algorithm.{key}", value):
         check(compose(words))
 
 
 def test_config_file_holds_known_keys():
-    import rlcore_algo_ppo
-
     path = Path(rlcore_algo_ppo.__file__).parent / "conf" / "algorithm" / "ppo.yaml"
     assert PPOConfig(**yaml.safe_load(path.read_text())) == PPOConfig()
