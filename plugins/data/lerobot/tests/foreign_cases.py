@@ -9,8 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rlcore.config.schema import CollectConfig
 from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
+from rlcore.demonstrations.datasets import format_of
 
+KEY = "observation.images.top"
 LENGTHS = (5, 4, 3)
 SPEC = EnvSpec(
     name="kitchen",
@@ -63,8 +66,13 @@ def encode(file, numbers, codec, fps, picture=picture, options=None):
 
 def rows(episodes, tasks, fps):
     """Numbers of episodes as others have them: radians, metres, 1 for an open gripper."""
-    found = {name: [] for name in ("qpos", "action", "timestamp", "frame_index", "episode_index",
-                                   "index", "task_index")}  # fmt: skip
+    kinds = {
+        "qpos": pa.list_(pa.float64()),
+        "action": pa.list_(pa.float32()),
+        "timestamp": pa.float32(),
+        **dict.fromkeys(("frame_index", "episode_index", "index", "task_index"), pa.int64()),
+    }
+    found = {name: [] for name in kinds}
     for episode in episodes:
         first = sum(LENGTHS[:episode])
         for i in range(LENGTHS[episode]):
@@ -75,17 +83,15 @@ def rows(episodes, tasks, fps):
             found["episode_index"].append(episode)
             found["index"].append(first + i)
             found["task_index"].append(tasks[episode][i])
-    kinds = {"qpos": pa.list_(pa.float64()), "action": pa.list_(pa.float32()),
-             "timestamp": pa.float32()}  # fmt: skip
-    return pa.table({name: pa.array(v, kinds.get(name, pa.int64())) for name, v in found.items()})
+    return pa.table({name: pa.array(found[name], kind) for name, kind in kinds.items()})
 
 
 def foreign(path, version, codec="libx264", fps=30):
-    """Three episodes; the second one changes its sentence after two rows."""
+    """Three episodes; the second one changes its instruction after two rows."""
     tasks = [[0] * 5, [0, 0, 1, 1], [1] * 3]
     texts = ["lift the pot", "put it down"]
-    said = [["lift the pot"], texts, ["put it down"]]
-    key = "observation.images.top"
+    instructions = [["lift the pot"], texts, ["put it down"]]
+    key = KEY
     meta = path / "meta"
     meta.mkdir(parents=True)
     v3 = version == "v3.0"
@@ -110,7 +116,7 @@ def foreign(path, version, codec="libx264", fps=30):
                 print(json.dumps({"task_index": number, "task": text}), file=tasks_file)
         with (meta / "episodes.jsonl").open("w") as episodes_file:
             for number, length in enumerate(LENGTHS):
-                one = {"episode_index": number, "tasks": said[number], "length": length}
+                one = {"episode_index": number, "tasks": instructions[number], "length": length}
                 print(json.dumps(one), file=episodes_file)
         for number, length in enumerate(LENGTHS):
             first = sum(LENGTHS[:number])
@@ -129,7 +135,7 @@ def foreign(path, version, codec="libx264", fps=30):
     (meta / "episodes/chunk-000").mkdir(parents=True)
     listed = [
         {
-            "episode_index": number, "tasks": said[number], "length": length,
+            "episode_index": number, "tasks": instructions[number], "length": length,
             "data/chunk_index": 0, "data/file_index": 0, f"videos/{key}/chunk_index": 0,
             f"videos/{key}/file_index": 0,
             f"videos/{key}/from_timestamp": sum(LENGTHS[:number]) / fps,
@@ -149,3 +155,41 @@ def described(tmp_path, text=DESCRIPTION):
 def changed_info(path, **changes):
     info = json.loads((path / "meta/info.json").read_text())
     (path / "meta/info.json").write_text(json.dumps({**info, **changes}))
+
+
+def features_of(path):
+    return json.loads((path / "meta/info.json").read_text())["features"]
+
+
+def change_camera(path, **changes):
+    """Change what the description of a data set says of its camera."""
+    features = features_of(path)
+    features[KEY] |= changes
+    changed_info(path, features=features)
+
+
+def change_tables(path, change):
+    for file in sorted(path.glob("data/*/*.parquet")):
+        pq.write_table(change(pq.read_table(file)), file)
+
+
+def change_column(path, name, change, kind=None):
+    def changed(table):
+        column = pa.array(change(table[name].to_pylist()), kind)
+        return table.set_column(table.column_names.index(name), name, column)
+
+    change_tables(path, changed)
+
+
+def learned_from(file):
+    """All demonstrations of a set, of which none is held back."""
+    return list(format_of(file).read(file).split(0.0, seed=0)[0])
+
+
+def read(tmp_path, text=DESCRIPTION, spec=SPEC):
+    """Every demonstration and its frames, after the checks that a run makes."""
+    file = described(tmp_path, text)
+    form = format_of(file)
+    form.check_folder(file, spec, CollectConfig(), seed=0)
+    learned = learned_from(file)
+    return learned, [dict(demonstration.frames) for demonstration in learned]

@@ -80,7 +80,7 @@ def by_lerobots_rules(path: Path) -> None:
 
 
 @pytest.mark.long
-def test_what_is_left_opens_with_the_episodes_that_were_done_and_goes_on(tmp_path: Path) -> None:
+def test_a_killed_collection_opens_with_its_complete_episodes_and_goes_on(tmp_path: Path) -> None:
     # a fresh process forks, as this one may have threads
     command = "from test_kills import kill_at_each; from pathlib import Path; import sys; "
     command += "kill_at_each(Path(sys.argv[1]))"

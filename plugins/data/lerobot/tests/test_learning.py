@@ -33,9 +33,9 @@ def collected(tmp_path: Path, form: str, keys: Sequence[str]) -> Path:
     """Demonstrations of the env's expert, written in a format."""
     path = tmp_path / form
     flag = ["--format", form] if form != "safetensors" else []
-    said = [*keys, *flag, "cluster.backend=local", "runner.seed=3", f"collect.output={path}"]
+    overrides = [*keys, *flag, "cluster.backend=local", "runner.seed=3", f"collect.output={path}"]
     logs = f"runner.logger.log_path={tmp_path}/logs"
-    assert main(["collect", *said, logs, f"runner.logger.experiment_name=c-{form}"]) == 0
+    assert main(["collect", *overrides, logs, f"runner.logger.experiment_name=c-{form}"]) == 0
     return path
 
 

@@ -45,7 +45,7 @@ def test_states_and_actions_are_equal_and_frames_nearly(form, tmp_path):
             assert off == 0 if form.images else off <= ERROR
 
 
-def test_a_killed_collection_opens_and_goes_on(tmp_path):
+def test_a_killed_collection_opens_and_goes_on(tmp_path, refused):
     for form in ALL:
         path = tmp_path / form.__name__
         with pytest.raises(KeyboardInterrupt), form().write(
@@ -66,14 +66,14 @@ def test_a_killed_collection_opens_and_goes_on(tmp_path):
         (path / "meta/info.json").write_text(json.dumps(info))
         assert len(everything(format_of(path).read(path))) == 1
         form().check_folder(path, SPEC, COLLECT, seed=1)
-        with pytest.raises(ConfigError, match="with seed 1, now asked for 2"):
+        with refused(ConfigError, "seed 1", "2", text=False):
             form().check_folder(path, SPEC, COLLECT, seed=2)
         # another form is asked for: it goes on with what is there
         with format_of(path).write(path, SPEC, COLLECT, seed=1, interpreters=()) as writer:
             assert writer.episodes() == {Episode(0, 0)}
             writer.add(demonstration(1, 1))
             writer.add(demonstration(1, 2))
-            with pytest.raises(ValueError, match="already"):
+            with pytest.raises(ValueError):
                 writer.add(demonstration(1, 2))
         data = format_of(path).read(path)
         assert data.complete and [one.episode.trial for one in everything(data)] == [0, 1, 2]
@@ -183,43 +183,44 @@ def test_statistics_of_all_are_those_of_all_numbers(tmp_path):
     np.testing.assert_allclose(np.ravel(mine["std"]), frames.std((0, 1, 2)))
 
 
-def test_it_is_written_where_it_may_be(tmp_path):
+def test_a_folder_with_other_files_is_not_written_to(tmp_path, refused):
     (tmp_path / "thesis.tex").write_text("precious")
-    with pytest.raises(ConfigError, match="files that are not demonstrations"):
+    with refused(ConfigError, tmp_path):
         formats.LeRobotV3().check_folder(tmp_path, SPEC, COLLECT, seed=1)
-    with pytest.raises(ConfigError, match="files that are not demonstrations"):
+    with refused(ConfigError, tmp_path):
         written(formats.LeRobotV3(), tmp_path, [])
-    with pytest.raises(ConfigError, match=r"needs collect\.stride=1, got 2"):
+    with refused(ConfigError, "collect.stride=1", "2"):
         formats.LeRobotV3().check_folder(tmp_path / "new", SPEC, CollectConfig(stride=2), seed=1)
 
 
 @pytest.mark.quick(2)
 @pytest.mark.parametrize("form", ALL)
-def test_missing_and_damaged_files_are_one_error(form, tmp_path):
+def test_missing_and_damaged_files_are_refused_by_name(form, tmp_path, refused):
     written(form(), tmp_path, [demonstration(0, 0), demonstration(0, 1)])
 
-    def all_of_it():
+    def read_all():
         form().check_folder(tmp_path, SPEC, COLLECT, seed=1)
-        for one in everything(format_of(tmp_path).read(tmp_path)):
-            dict(one.frames)
+        for each in everything(format_of(tmp_path).read(tmp_path)):
+            dict(each.frames)
 
-    all_of_it()
-    for file in sorted(p for p in tmp_path.rglob("*") if p.is_file() and p.name != "stats.json"):
-        if file.name in ("episodes_stats.jsonl", "rlcore.json"):
-            continue  # only a collection that goes on reads the one, and the other is next
+    read_all()
+    # statistics are not read back, only a collection that goes on reads those of episodes, and
+    # rlcore.json is next
+    apart = ("stats.json", "episodes_stats.jsonl", "rlcore.json")
+    for file in sorted(p for p in tmp_path.rglob("*") if p.is_file() and p.name not in apart):
         whole = file.read_bytes()
         file.write_bytes(whole[: len(whole) // 2])
-        with pytest.raises(CheckpointError, match=file.name):
-            all_of_it()
+        with refused(CheckpointError, file.name, text=False):
+            read_all()
         file.unlink()
         if file.name != "info.json" and "episodes/chunk" not in str(file):
-            with pytest.raises(CheckpointError, match=file.name):
-                all_of_it()
+            with refused(CheckpointError, file.name, text=False):
+                read_all()
         file.write_bytes(whole)
-    all_of_it()
+    read_all()
     (tmp_path / "meta/rlcore.json").unlink()
-    with pytest.raises(ConfigError, match="does not say what its numbers mean in an env"):
-        all_of_it()
+    with refused(ConfigError, tmp_path):
+        read_all()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="no scheduling policies")

@@ -179,13 +179,13 @@ def run(python: Path, script: str, *arguments: object) -> None:
     home = str(python.parent / "cache")
     given = {"HF_HUB_OFFLINE": "1", "HF_HOME": home, "PATH": "/bin", "OMP_NUM_THREADS": "1"}
     command = [python, "-c", TORCHVISION + script, *map(str, arguments)]
-    said = subprocess.run(command, capture_output=True, text=True, env=given)
-    assert said.returncode == 0, said.stderr
+    done = subprocess.run(command, capture_output=True, text=True, env=given)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("version", READ_BY)
-def test_lerobots_own_reader_gives_what_was_written(
+def test_lerobots_reader_returns_the_written_episodes(
     tmp_path: Path, lerobot: Callable[[str], Path], version: str
 ) -> None:
     python = lerobot(version)
@@ -223,7 +223,7 @@ def losses(data: Path) -> list[float]:
 
 
 @pytest.mark.long
-def test_what_lerobots_own_writers_record_is_learned_from(
+def test_data_of_lerobots_writers_is_learned_from(
     tmp_path: Path, lerobot: Callable[[str], Path]
 ) -> None:
     """Versions 2.1 and 3.0, and 2.0, which keeps statistics elsewhere; then without an episode."""
@@ -260,12 +260,12 @@ def test_the_rerun_viewer_opens_the_folder(tmp_path: Path) -> None:
         path = tmp_path / type(form).__name__
         written(form, path, MADE)
         saved = path.with_suffix(".rrd")
-        said = ""
+        printed = ""
         for words in (["--save", saved, path], ["rrd", "stats", saved], ["rrd", "print", saved]):
             done = subprocess.run([rerun, *words], capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
-            said += done.stdout
+            printed += done.stdout
         for name in ("/action", "/observation.state", "/observation.images.front",
                      "/observation.images.wrist", "/task", "VideoStream:codec",
                      "episode_0", "episode_1", "episode_2"):  # fmt: skip
-            assert name in said, name
+            assert name in printed, name
