@@ -109,7 +109,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("aloha", ["cam_high", "cam_left_wrist", "cam_right_wrist"], ["state"]),
     ],
 )
-def test_what_their_clients_send_of_each_platform(
+def test_observations_of_openpis_clients_arrive_whole(
     python: Path, policy: LoadedPolicy, tmp_path: Path, platform: str, cameras: list[str],
     states: list[str],
 ) -> None:  # fmt: skip

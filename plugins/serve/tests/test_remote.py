@@ -17,7 +17,7 @@ from served import TOY, serving
 
 import rlcore
 from rlcore.cli.main import main
-from rlcore.contracts.errors import ConfigError, PolicyError, UserError, VerificationError
+from rlcore.contracts.errors import ConfigError, PolicyError, VerificationError
 from rlcore.contracts.rng import RowKeys
 
 EVAL = (
@@ -50,24 +50,22 @@ def test_the_same_episodes_succeed_as_in_process(run, policy, tmp_path, determin
 
 
 @pytest.mark.long
-def test_an_evaluation_is_verified(run, policy, tmp_path, capsys):
+def test_a_remote_evaluation_is_verified(run, policy, tmp_path, capsys):
     verify = ["eval", f"{tmp_path}/run", "--verify"]
     with serving(policy, deterministic=False, forward_batch=4) as server:
         rlcore.evaluate(
             *EVAL, f"actor.model.url={server.url}", f"runner.logger.log_path={tmp_path}"
         )
         assert main(verify) == ConfigError.exit_code
-        assert "gets the key in RLCORE_SERVE_KEY" in capsys.readouterr().err
+        assert "RLCORE_SERVE_KEY" in capsys.readouterr().err
         assert main([*verify, "--trust"]) == 0
-        assert "verified: all 6 episodes came out as before" in capsys.readouterr().out
     with serving(policy, forward_batch=4) as server:  # acts otherwise
         assert main([*verify, f"actor.model.url={server.url}"]) == VerificationError.exit_code
-    said = capsys.readouterr().err
-    assert "of 6 episodes came out differently" in said and "driver or server?" in said
+    assert "of 6 episodes" in capsys.readouterr().err
 
 
-def test_training_is_refused():
-    with pytest.raises(UserError, match="only_eval must be true: model remote gives actions, and"):
+def test_training_a_remote_policy_is_refused(refused):
+    with refused(ConfigError, "runner.only_eval", "remote"):
         rlcore.train(*TOY, "model=remote", "actor.model.url=ws://127.0.0.1:1")
 
 
@@ -99,17 +97,17 @@ def test_it_reconnects_to_a_server_that_comes_back(policy, observation):
         assert (remote.act(remote.prepare(rows), keys).actions == before).all()
 
 
-def test_a_server_that_is_not_there(policy, observation):
+def test_a_server_that_is_not_there_is_named(policy, observation, refused):
     rows = {**observation, "elapsed": np.zeros(3, np.float32)}
     remote = make(RemoteConfig(url="ws://127.0.0.1:9", num_action_chunks=2, reconnect_s=0),
                   env_spec=policy.env_spec)  # fmt: skip
-    with pytest.raises(PolicyError, match=r"can't be reached within 0 s \(actor.model.reconnect_s"):
+    with refused(PolicyError, "ws://127.0.0.1:9", "actor.model.reconnect_s", text=False):
         remote.act(remote.prepare(rows), RowKeys(((0,), (1,), (2,))))
-    with pytest.raises(ConfigError, match="url must be ws://HOST:PORT"):
+    with refused(ConfigError, "actor.model.url"):
         make(RemoteConfig(num_action_chunks=2), env_spec=policy.env_spec)
 
 
-def test_the_command_serves_and_ends_on_sigterm(run, policy, observation):
+def test_the_command_serves_and_ends_on_sigterm(run, policy, observation, refused):
     command = [sys.executable, "-m", "rlcore.cli.main", "serve", str(run), "serve.port=0",
                "serve.forward_batch=4"]  # fmt: skip
     with subprocess.Popen(
@@ -120,7 +118,7 @@ def test_the_command_serves_and_ends_on_sigterm(run, policy, observation):
         url = re.fullmatch(r"serving toy for toy at (ws://127.0.0.1:\d+)\n", line)[1]
         rows = {**observation, "elapsed": np.zeros(3, np.float32)}
         remote = make(RemoteConfig(url=url, num_action_chunks=2), env_spec=policy.env_spec)
-        with pytest.raises(PolicyError, match="asks for another key"):
+        with refused(PolicyError, "RLCORE_SERVE_KEY", text=False):
             remote.act(remote.prepare(rows), RowKeys(((0,), (1,), (2,))))
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0

@@ -1,4 +1,4 @@
-"""Servers that break the protocol, hang or answer nonsense: one error that says so."""
+"""Servers that break the protocol, hang or answer nonsense are refused by their address."""
 
 from __future__ import annotations
 
@@ -100,13 +100,13 @@ def and_a_text(client: ServerConnection, message: Any, number: int) -> None:
 
 
 @pytest.mark.parametrize("answer", [twice, twice_at_the_second, late, and_a_text])
-def test_more_answers_than_observations(policy, observation, answer):
-    with answering(answer) as url, pytest.raises(PolicyError, match="more than one answer") as said:
+def test_more_answers_than_observations_are_refused(policy, observation, answer, refused):
+    with answering(answer) as url, refused(PolicyError, url, text=False) as error:
         act(remote_to(url, policy), observation)
-    assert url in said.value.message and "\n" not in said.value.message
+    assert "\n" not in error.value.message
 
 
-def test_a_frame_behind_its_hello(policy, observation):
+def test_a_frame_behind_its_hello_is_refused(policy, observation, refused):
     def talk(client: ServerConnection) -> None:
         client.send(pack({}))
         client.send(pack(actions_of(5)))
@@ -116,7 +116,7 @@ def test_a_frame_behind_its_hello(policy, observation):
     with serve(talk, "127.0.0.1", 0, compression=None) as server:
         threading.Thread(target=server.serve_forever).start()
         url = f"ws://127.0.0.1:{server.socket.getsockname()[1]}"
-        with pytest.raises(PolicyError, match="more than one answer"):
+        with refused(PolicyError, url, text=False):
             act(remote_to(url, policy), observation)
         server.shutdown()
 
@@ -134,7 +134,7 @@ def test_one_answer_each_and_an_end_behind_each(policy, observation):
         assert act(remote_to(url, policy), observation)[:, 0, 0].tolist() == [0, 0, 0]
 
 
-def test_its_text_is_one_line(policy, observation):
+def test_the_text_of_a_server_is_one_printable_line(policy, observation, refused):
     lines = [f'  File "model.py", line {n}' for n in range(99)]
     trace = "\n".join(
         ["Traceback (most recent call last):", *lines, "ValueError: \x1b[31mno\x1b[0m"]
@@ -143,18 +143,17 @@ def test_its_text_is_one_line(policy, observation):
     def refuse(client: ServerConnection, message: Any, number: int) -> None:
         client.send(trace)
 
-    with answering(refuse) as url, pytest.raises(PolicyError) as said:
+    with answering(refuse) as url, refused(PolicyError, url, text=False) as error:
         act(remote_to(url, policy), observation)
-    message = said.value.message
+    message = error.value.message
     assert message.isprintable() and len(message) < 700
     assert message.endswith(r"ValueError: \x1b[31mno\x1b[0m")
 
 
 @pytest.mark.parametrize(
-    ("bad", "named"),
-    [(np.nan, "nan"), (np.inf, "inf"), (-np.inf, "-inf"), (1e300, "1e\\+300")],
-)  # fmt: skip
-def test_actions_that_are_not_finite_are_its_fault(policy, observation, bad, named):
+    ("bad", "named"), [(np.nan, "nan"), (np.inf, "inf"), (-np.inf, "-inf"), (1e300, "1e+300")]
+)
+def test_actions_that_are_not_finite_are_refused(policy, observation, bad, named, refused):
     def answer(client: ServerConnection, message: Any, number: int) -> None:
         actions = np.zeros((3, 2))
         actions[2, 1] = np.nan  # beyond the two steps that are executed
@@ -162,25 +161,25 @@ def test_actions_that_are_not_finite_are_its_fault(policy, observation, bad, nam
             actions[1, 0] = bad
         client.send(pack({"actions": actions}))
 
-    with (
-        answering(answer) as url,
-        pytest.raises(PolicyError, match=f"finite actions, got {named} at step 1, entry 0") as said,
-    ):
+    with answering(answer) as url, refused(PolicyError, named, "step 1, entry 0", url, text=False):
         act(remote_to(url, policy), observation)
-    assert url in said.value.message
 
 
 @pytest.mark.parametrize(
     ("hello", "kept"),
     [
-        ({b"name": b"pi0", "deep": {b"\xff": [b"a", np.arange(2), None]}},
-         {"name": "pi0", "deep": {"\ufffd": ["a", [0, 1], None]}}),
-        ({"n": float("nan"), "s": np.float32(0.5), "i": np.array([np.inf])},
-         {"n": "nan", "s": 0.5, "i": ["inf"]}),
+        (
+            {b"name": b"pi0", "deep": {b"\xff": [b"a", np.arange(2), None]}},
+            {"name": "pi0", "deep": {"\ufffd": ["a", [0, 1], None]}},
+        ),
+        (
+            {"n": float("nan"), "s": np.float32(0.5), "i": np.array([np.inf])},
+            {"n": "nan", "s": 0.5, "i": ["inf"]},
+        ),
         ({"long": "x" * MAX_METADATA_LENGTH}, f"{MAX_METADATA_LENGTH + 12} bytes, left out"),
     ],
-)  # fmt: skip
-def test_what_it_says_of_itself(tmp_path, hello, kept):
+)
+def test_the_metadata_of_a_server_is_recorded(tmp_path, hello, kept):
     (tmp_path / "manifest.json").write_text('{"versions": {}}')
     with answering(once, hello) as url:
         record_server(RemoteConfig(url=url), tmp_path)
@@ -197,14 +196,13 @@ def test_an_evaluation_blames_the_server(policy, tmp_path, capsys):
     with answering(answer) as url:
         words = [*EVAL, f"actor.model.url={url}", f"runner.logger.log_path={tmp_path}"]
         code = main(["eval", *words])
-    said = capsys.readouterr().err
+    printed = capsys.readouterr().err
     assert code == PolicyError.exit_code
-    assert said.count("error:") == 1 and f"the server at {url}" in said and "finite" in said
-    assert "diverge" not in said and "Traceback" not in said
+    assert printed.count("error:") == 1 and url in printed and "Traceback" not in printed
 
 
 @pytest.mark.long
-def test_a_server_that_is_stopped_is_named_and_leaves_nothing(run, policy, observation):
+def test_a_server_that_is_stopped_is_named_and_leaves_nothing(run, policy, observation, refused):
     """SIGSTOP: the client ends in time; the server goes on with SIGCONT, and ends with SIGTERM."""
     command = [sys.executable, "-m", "rlcore.cli.main", "serve", str(run), "serve.port=0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -214,14 +212,14 @@ def test_a_server_that_is_stopped_is_named_and_leaves_nothing(run, policy, obser
         before = act(remote, observation)
         process.send_signal(signal.SIGSTOP)
         since = time.monotonic()
-        with pytest.raises(PolicyError, match=f"{url} did not answer within 2 s"):
+        with refused(PolicyError, url, text=False):
             act(remote, observation)
         big = {
             "cameras": {"top": np.zeros((3, 16, 16, 3), np.uint8)},
             "states": observation["states"],
             "task_descriptions": observation["task_descriptions"],
         }
-        with pytest.raises(PolicyError, match=f"{url} can't be reached within 2 s"):
+        with refused(PolicyError, url, text=False):
             act(remote, big)  # a connection of its own, which nobody takes
         assert time.monotonic() - since < 30
         process.send_signal(signal.SIGCONT)
@@ -232,20 +230,19 @@ def test_a_server_that_is_stopped_is_named_and_leaves_nothing(run, policy, obser
     assert not [child for child in children if child.is_running()]
 
 
-def test_a_server_that_takes_nothing_more():
-    """It reads no frame, so that a send would wait for ever."""
+def test_a_server_that_takes_nothing_more_is_named(refused):
+    """It reads no frame after the first, so that a send would wait for ever."""
     released = threading.Event()
 
     def hold(client: ServerConnection, message: Any, number: int) -> None:
+        once(client, message, number)
         released.wait(30)
 
     with answering(hold) as url:
-        to = PolicyClient(url, reconnect_s=1, reply_s=1, max_bytes=1 << 20)
-        to.open()
+        client = PolicyClient(url, reconnect_s=1, reply_s=1, max_bytes=1 << 20)
+        client.request({"frame": 0})
         since = time.monotonic()
-        to._connection.send(b"x")  # it is busy with this
-        big = {"frame": np.zeros(64 << 20, np.uint8)}
-        with pytest.raises(PolicyError, match=f"the server at {url}"):
-            to.request(big)
+        with refused(PolicyError, url, text=False):
+            client.request({"frame": np.zeros(64 << 20, np.uint8)})
         assert time.monotonic() - since < 20
         released.set()

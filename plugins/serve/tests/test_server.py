@@ -83,27 +83,28 @@ def test_clients_that_ask_at_once_share_a_forward(policy, observation):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("name", "value", "word"),
     [
-        ({"observation/state": np.zeros(3, np.float32)}, "observation/state must have 2 entries"),
-        ({"observation/state": np.full(2, np.nan)}, "must be finite"),
-        ({"observation/state": "0 0"}, "must be numbers"),
-        ({"observation/cameras/top": np.zeros((16, 16, 3))}, r"must be uint8 \[16, 16, 3\], got"),
-        ({"observation/cameras/top": np.zeros((3, 16, 16), np.uint8)}, r"uint8 \[3, 16, 16\]"),
-        ({"prompt": ""}, "prompt must be a sentence"),
-        ({"prompt": "x" * 2049}, "prompt must have at most 2048 bytes"),
-        ({"rlcore/key": [1, 2]}, "rlcore/key must be whole numbers"),
-        ({"rlcore/elapsed": 2.0}, r"must be in \[0, 1\]"),
+        ("observation/state", np.zeros(3, np.float32), "2 entries"),
+        ("observation/state", np.full(2, np.nan), "finite"),
+        ("observation/state", "0 0", "numbers"),
+        ("observation/cameras/top", np.zeros((16, 16, 3)), "uint8 [16, 16, 3]"),
+        ("observation/cameras/top", np.zeros((3, 16, 16), np.uint8), "uint8 [3, 16, 16]"),
+        ("prompt", "", "prompt"),
+        ("prompt", "x" * 2049, "2048"),
+        ("rlcore/key", [1, 2], "whole numbers"),
+        ("rlcore/elapsed", 2.0, "[0, 1]"),
     ],
 )
-def test_a_wrong_observation_costs_nobody_else(policy, observation, change, said):
+def test_a_wrong_observation_costs_other_clients_nothing(
+    policy, observation, snapshot, name, value, word
+):
     with serving(policy) as server, server.connect() as good, server.connect() as bad:
         good.recv(), bad.recv()
         before = ask(good, message_of(observation))["actions"]
-        answer = ask(bad, message_of(observation) | change)
+        answer = ask(bad, message_of(observation) | {name: value})
         assert isinstance(answer, str) and "\n" not in answer
-        with pytest.raises(AssertionError, match=said):
-            raise AssertionError(answer)
+        assert name in answer and word in answer and answer == snapshot
         with pytest.raises(ConnectionClosed) as closed:
             bad.recv(timeout=10)
         assert closed.value.rcvd.code == 1011
@@ -111,13 +112,13 @@ def test_a_wrong_observation_costs_nobody_else(policy, observation, change, said
     assert [line for line in server.lines if answer in line]
 
 
-def test_a_missing_name_is_told_with_those_that_came(policy, observation):
+def test_a_missing_name_is_refused(policy, observation):
     message = message_of(observation)
     del message["observation/state"]
     with serving(policy) as server, server.connect() as client:
         client.recv()
         answer = ask(client, message)
-    assert answer.startswith("observation/state is missing")
+    assert answer.startswith("observation/state ")
 
 
 def test_a_row_at_which_the_policy_fails_is_answered_by_itself(policy, observation):
@@ -135,7 +136,7 @@ def test_a_row_at_which_the_policy_fails_is_answered_by_itself(policy, observati
     together = threading.Barrier(2)
     with serving(policy, act=act, max_wait_ms=20_000) as server, ThreadPoolExecutor(2) as pool:
         good, bad = pool.map(client_of, [observation["task_descriptions"][0], "boom"])
-    assert bad == "the policy failed: RuntimeError: no such sentence"
+    assert "RuntimeError: no such sentence" in bad
     assert good["actions"].shape == (2, 2)
 
 
@@ -178,10 +179,10 @@ def test_a_message_that_is_too_large_is_not_read(policy, observation):
             client.recv(timeout=10)
         assert closed.value.rcvd.code == 1009
     (line,) = server.lines
-    assert "exceeds limit of 10485 bytes (serve.max_message_mb)" in line
+    assert "10485" in line and "serve.max_message_mb" in line
 
 
-def test_what_is_being_answered_is_answered_before_the_end(policy, observation):
+def test_open_requests_are_answered_before_the_server_ends(policy, observation):
     begun = threading.Event()
 
     def act(rows, keys):

@@ -25,10 +25,17 @@ def test_an_array_is_a_map_with_bytes_keys():
 
 @pytest.mark.parametrize(
     "value",
-    [np.arange(6, dtype=np.uint8).reshape(1, 2, 3), np.float32(0.1), np.array(7), np.zeros((0, 3)),
-     np.array([True, False]), np.array(["ab", "c"]), np.asfortranarray(np.ones((2, 3)))],
-)  # fmt: skip
-def test_what_is_packed_comes_back(value):
+    [
+        np.arange(6, dtype=np.uint8).reshape(1, 2, 3),
+        np.float32(0.1),
+        np.array(7),
+        np.zeros((0, 3)),
+        np.array([True, False]),
+        np.array(["ab", "c"]),
+        np.asfortranarray(np.ones((2, 3))),
+    ],
+)
+def test_arrays_come_back_as_they_were_packed(value):
     again = unpack(pack({"a": [value], "n": None, b"raw": b"x"}))["a"][0]
     assert again.dtype == value.dtype and again.shape == value.shape and (again == value).all()
 
@@ -39,43 +46,43 @@ def array(**changes: object) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "words"),
     [
-        (b"", "not msgpack"),
-        (b"\xc1", "not msgpack"),
-        (b"\x81\xa1a", "not msgpack"),
-        (b"\xc0\xc0", "not msgpack"),
-        (b"\xdd\xff\xff\xff\xff", "not msgpack"),  # a list of 2**32 - 1 entries
-        (b"\xdf\xff\xff\xff\xff", "not msgpack"),  # a map of so many
-        (b"\xc6\xff\xff\xff\xff", "not msgpack"),  # so many bytes
-        (b"\x91" * 100 + b"\xc0", "more than 8 levels"),
-        (b"\x91" * 100_000 + b"\xc0", "."),
-        (msgpack.packb([[]] * 1024), "more than 1024 lists"),
-        (msgpack.packb([0] * 1025), "exceeds"),
-        (b"\x81\x90\xc0", "not msgpack"),  # a list as a key
-        (array(shape=[2]), r"shape \[2\] and dtype '<f4' comes with 4 bytes"),
-        (array(shape=[2**62, 2**62]), "comes with 4 bytes"),
-        (array(shape=[-1]), "must be at most 8 sizes"),
-        (array(shape=[1] * 9), "must be at most 8 sizes"),
-        (array(shape=[True]), "must be at most 8 sizes"),
-        (array(shape=None), "must be at most 8 sizes"),
-        (array(data="1234"), "comes with str"),
-        (array(dtype="|O"), "no objects"),
-        (array(dtype="<c8"), "no objects"),
-        (array(dtype="(4,)u1"), "one of numpy's"),
-        (array(dtype="<V4"), "no objects"),
-        (array(dtype="<U0", data=b""), "comes with 0 bytes"),
-        (array(dtype="nonsense"), "one of numpy's"),
-        (array(dtype=4), "one of numpy's"),
+        (b"", ["msgpack"]),
+        (b"\xc1", ["msgpack"]),
+        (b"\x81\xa1a", ["msgpack"]),
+        (b"\xc0\xc0", ["msgpack"]),
+        (b"\xdd\xff\xff\xff\xff", ["msgpack"]),  # a list of 2**32 - 1 entries
+        (b"\xdf\xff\xff\xff\xff", ["msgpack"]),  # a map of so many
+        (b"\xc6\xff\xff\xff\xff", ["msgpack"]),  # so many bytes
+        (b"\x91" * 100 + b"\xc0", ["8 levels"]),
+        (b"\x91" * 100_000 + b"\xc0", []),
+        (msgpack.packb([[]] * 1024), ["1024 lists"]),
+        (msgpack.packb([0] * 1025), []),
+        (b"\x81\x90\xc0", ["msgpack"]),  # a list as a key
+        (array(shape=[2]), ["[2]", "'<f4'", "4 bytes"]),
+        (array(shape=[2**62, 2**62]), ["4 bytes"]),
+        (array(shape=[-1]), ["8 sizes"]),
+        (array(shape=[1] * 9), ["8 sizes"]),
+        (array(shape=[True]), ["8 sizes"]),
+        (array(shape=None), ["8 sizes"]),
+        (array(data="1234"), ["str"]),
+        (array(dtype="|O"), ["objects"]),
+        (array(dtype="<c8"), ["objects"]),
+        (array(dtype="(4,)u1"), ["numpy"]),
+        (array(dtype="<V4"), ["objects"]),
+        (array(dtype="<U0", data=b""), ["0 bytes"]),
+        (array(dtype="nonsense"), ["numpy"]),
+        (array(dtype=4), ["numpy"]),
     ],
 )
-def test_what_is_no_message_is_refused_in_a_sentence(data, said):
-    with pytest.raises(WireError, match=said) as caught:
+def test_bytes_that_are_no_message_are_refused(refused, data, words):
+    with refused(WireError, *words, text=False) as error:
         unpack(data)
-    assert len(str(caught.value)) < 300
+    assert len(str(error.value)) < 300
 
 
 @pytest.mark.parametrize("value", [object(), np.array([None]), np.complex64(1), {1, 2}])
-def test_what_can_not_be_sent(value):
-    with pytest.raises(TypeError, match="can't be sent"):
+def test_other_objects_are_not_packed(value):
+    with pytest.raises(TypeError):
         pack(value)
