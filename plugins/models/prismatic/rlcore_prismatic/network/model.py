@@ -131,10 +131,11 @@ class PrismaticModel(nn.Module):
         # its layers recompute activations only in training mode, in which they drop the cache
         self.language_model.train(torch.is_grad_enabled())
         output = self.language_model.model(
+            None,
+            bias.expand(-1, -1, queries, -1),
+            positions,
+            cache,  # by position, as its name differs between the versions of transformers
             inputs_embeds=embeddings,
-            attention_mask=bias.expand(-1, -1, queries, -1),
-            position_ids=positions,
-            past_key_values=cache,
             use_cache=cache is not None,
         )
         hidden: Tensor = output.last_hidden_state
