@@ -53,19 +53,24 @@ class PaliGemmaWithExpert(nn.Module):
     def __init__(self, size: NetworkSize) -> None:
         super().__init__()
         both = {
-            "num_attention_heads": size.heads, "head_dim": size.head_dim,
-            "num_hidden_layers": size.depth, "num_key_value_heads": size.kv_heads,
+            "num_attention_heads": size.heads,
+            "head_dim": size.head_dim,
+            "num_hidden_layers": size.depth,
+            "num_key_value_heads": size.kv_heads,
             "vocab_size": size.vocab,
-        }  # fmt: skip
+        }
         config = CONFIG_MAPPING["paligemma"]()
         config.image_token_index = size.vocab
         text = {"hidden_size": size.vlm_width, "intermediate_size": size.vlm_mlp, **both}
         vision = {
-            "hidden_size": size.vision_width, "intermediate_size": size.vision_mlp,
-            "num_hidden_layers": size.vision_depth, "num_attention_heads": size.vision_heads,
-            "image_size": size.image_size, "patch_size": size.patch_size,
+            "hidden_size": size.vision_width,
+            "intermediate_size": size.vision_mlp,
+            "num_hidden_layers": size.vision_depth,
+            "num_attention_heads": size.vision_heads,
+            "image_size": size.image_size,
+            "patch_size": size.patch_size,
             "projection_dim": size.vlm_width,
-        }  # fmt: skip
+        }
         for part, values in ((config.text_config, text), (config.vision_config, vision)):
             for name, value in values.items():
                 setattr(part, name, value)
@@ -218,7 +223,8 @@ def lerobot_config(size: NetworkSize, env: EnvSpec, **changes: Any) -> dict[str,
         "type": "pi05" if size.pi05 else "pi0",
         "n_obs_steps": 1,
         "input_features": {
-            **images, "observation.state": {"type": "STATE", "shape": [env.state_dim]},
+            **images,
+            "observation.state": {"type": "STATE", "shape": [env.state_dim]},
         },
         "output_features": {"action": {"type": "ACTION", "shape": [env.action_dim]}},
         "use_peft": False,
@@ -241,7 +247,7 @@ def lerobot_config(size: NetworkSize, env: EnvSpec, **changes: Any) -> dict[str,
         "normalization_mapping": {"VISUAL": "IDENTITY", "STATE": mode, "ACTION": mode},
         "tokenizer_max_length": size.max_token_len,
         **changes,
-    }  # fmt: skip
+    }
 
 
 def write_lerobot(folder: Path, model: PI0Pytorch, config: Mapping[str, Any], stats: Stats) -> None:
@@ -277,10 +283,13 @@ def lerobot_steps(config: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list
         "action_names": config["action_feature_names"],
     }
     tokenizer = {
-        "max_length": config["tokenizer_max_length"], "task_key": "task", "padding_side": "right",
-        "padding": "max_length", "truncation": True,
+        "max_length": config["tokenizer_max_length"],
+        "task_key": "task",
+        "padding_side": "right",
+        "padding": "max_length",
+        "truncation": True,
         "tokenizer_name": "google/paligemma-3b-pt-224",
-    }  # fmt: skip
+    }
     prompt = "pi05_prepare_state_tokenizer_processor_step"
     before = {
         "rename_observations_processor": {"rename_map": {}},
@@ -327,16 +336,32 @@ def write_lerobot_before_04(
             state[f"{buffer}.{field}"] = torch.from_numpy(stats[name][field].copy())
     save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
     theirs = {
-        name: value for name, value in config.items()
-        if name not in ("paligemma_variant", "action_expert_variant", "image_resolution",
-                        "use_relative_actions", "relative_exclude_joints", "action_feature_names",
-                        "num_inference_steps", "min_period", "max_period", "rtc_config", "dtype")
-    }  # fmt: skip
+        name: value
+        for name, value in config.items()
+        if name
+        not in (
+            "paligemma_variant",
+            "action_expert_variant",
+            "image_resolution",
+            "use_relative_actions",
+            "relative_exclude_joints",
+            "action_feature_names",
+            "num_inference_steps",
+            "min_period",
+            "max_period",
+            "rtc_config",
+            "dtype",
+        )
+    }
     more = {
-        "resize_imgs_with_padding": config["image_resolution"], "adapt_to_pi_aloha": False,
-        "use_delta_joint_actions_aloha": False, "proj_width": 1024, "num_steps": 10,
-        "attention_implementation": "eager", "use_cache": True,
-    }  # fmt: skip
+        "resize_imgs_with_padding": config["image_resolution"],
+        "adapt_to_pi_aloha": False,
+        "use_delta_joint_actions_aloha": False,
+        "proj_width": 1024,
+        "num_steps": 10,
+        "attention_implementation": "eager",
+        "use_cache": True,
+    }
     write_json(folder / "config.json", {**theirs, **more})
 
 

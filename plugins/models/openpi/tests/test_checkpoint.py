@@ -21,7 +21,6 @@ from rlcore_model_openpi.checkpoint import (
 from rlcore_model_openpi.flow import FlowConfig
 from rlcore_model_openpi.heads import CriticConfig
 from rlcore_model_openpi.network.actor import FlowActor
-from rlcore_model_openpi.network.adapt import add_lora
 from rlcore_model_openpi.network.pi0 import PiNetwork
 from rlcore_model_openpi.sizes import SIZES
 from rlcore_model_openpi.weight_files import find_weights, heads_of
@@ -97,16 +96,6 @@ def test_onto_the_meta_device(folder: Path) -> None:
     assert_holds_golden(network)
 
 
-@pytest.mark.parametrize("pi05", [False, True])
-def test_round_trip(tmp_path: Path, pi05: bool) -> None:
-    written, read = PiNetwork(replace(CONV, pi05=pi05)), PiNetwork(replace(CONV, pi05=pi05))
-    save_network(written, tmp_path / "new")
-    load_network(read, tmp_path / "new")
-    for name, value in written.state_dict().items():
-        assert torch.equal(read.state_dict()[name], value), name
-    assert [path.name for path in (tmp_path / "new").iterdir()] == [NETWORK_FILE]
-
-
 def test_saved_keys_are_openpis(folder: Path, tmp_path: Path) -> None:
     save_network(loaded(folder), tmp_path / "again")
     golden, again = load_file(GOLDEN), load_file(tmp_path / "again" / NETWORK_FILE)
@@ -114,20 +103,6 @@ def test_saved_keys_are_openpis(folder: Path, tmp_path: Path) -> None:
     assert again[UNUSED].shape == golden[UNUSED].shape and not again.pop(UNUSED).any()
     for name, value in again.items():
         assert torch.equal(value, golden[name]), name
-
-
-def test_adapters_are_merged(tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    network = PiNetwork(CONV)
-    add_lora(network, rank=2)
-    projection = network.language_model.layers[1].mlp.up_proj
-    with torch.no_grad():
-        projection.lora_B["default"].weight.normal_()
-    x = torch.randn(3, CONV.vlm_width)
-    save_network(network, tmp_path)
-    plain = PiNetwork(CONV)
-    load_network(plain, tmp_path)
-    torch.testing.assert_close(plain.language_model.layers[1].mlp.up_proj(x), projection(x))
 
 
 def test_one_error_names_all_faults(folder: Path, refused: Callable[..., Any]) -> None:
@@ -158,31 +133,8 @@ def test_another_generation_is_refused(folder: Path, refused: Callable[..., Any]
         load_network(PiNetwork(replace(SIZES["tiny_siglip"], pi05=True)), folder)
 
 
-def test_truncated_file(folder: Path, refused: Callable[..., Any]) -> None:
-    path = folder / NETWORK_FILE
-    for length in (len(GOLDEN.read_bytes()) // 2, 100, 0):
-        path.write_bytes(GOLDEN.read_bytes()[:length])
-        with refused(CheckpointError, path):
-            loaded(folder)
-
-
-def test_missing_file(tmp_path: Path, refused: Callable[..., Any]) -> None:
-    with refused(CheckpointError, "model.safetensors"):
-        loaded(tmp_path)
-
-
 def actor(critic: CriticConfig | None, method: str = "flow_noise") -> FlowActor:
     return FlowActor(PiNetwork(CONV), FlowConfig(num_steps=2, noise_method=method), critic)
-
-
-def test_heads_round_trip(tmp_path: Path) -> None:
-    critic = CriticConfig(hidden=(8, 4), elapsed=True)
-    written, read = actor(critic), actor(critic)
-    save_heads(written, tmp_path)
-    assert load_heads(read, tmp_path) == []
-    for name, value in written.state_dict().items():
-        if "head" in name:
-            assert torch.equal(read.state_dict()[name], value), name
 
 
 def test_heads_that_are_not_stored_stay_fresh(tmp_path: Path) -> None:
@@ -190,11 +142,6 @@ def test_heads_that_are_not_stored_stay_fresh(tmp_path: Path) -> None:
     save_heads(actor(critic, "flow_sde"), tmp_path)
     assert load_heads(actor(critic), tmp_path) == ["noise_head"]
     assert load_heads(actor(None, "flow_sde"), tmp_path) == []
-
-
-def test_no_heads_no_file(tmp_path: Path) -> None:
-    save_heads(actor(None, "flow_sde"), tmp_path)
-    assert not (tmp_path / HEADS_FILE).exists()
 
 
 def test_head_of_another_shape(tmp_path: Path, refused: Callable[..., Any]) -> None:

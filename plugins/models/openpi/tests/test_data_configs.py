@@ -36,8 +36,10 @@ def test_unknown_names_list_the_choices(refused):
 def test_published_facts(name, horizon, pi05, discrete):
     config = DATA_CONFIGS[name]
     assert (config.action_horizon, config.pi05, config.discrete_state_input) == (
-        horizon, pi05, discrete,
-    )  # fmt: skip
+        horizon,
+        pi05,
+        discrete,
+    )
 
 
 def test_metaworld_passes_everything_and_slices():

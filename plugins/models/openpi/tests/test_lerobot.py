@@ -372,7 +372,7 @@ def test_missing_files_are_refused(write, size, refuse, name):
     refuse(settings(folder, size), name)
 
 
-def test_statistics_without_what_the_mode_scales_by_are_refused(write, size, refuse):
+def test_statistics_without_the_numbers_of_their_mode_are_refused(write, size, refuse):
     folder = write(stats={"state": {}, "actions": {"min": np.zeros(4, np.float32)}})
     mode = "QUANTILES" if size.pi05 else "MEAN_STD"
     first = "q01" if size.pi05 else "mean"
@@ -388,7 +388,7 @@ def test_another_robot_is_refused(write, size, other_env, refuse):
 def test_damaged_files_are_refused(write, size, refuse):
     folder = write()
     (folder / AFTER).write_bytes((folder / AFTER).read_bytes()[:40])
-    refuse(settings(folder, size), AFTER)
+    refuse(settings(folder, size), AFTER, text=False)  # with safetensors' own words
     write_json(folder / "policy_postprocessor.json", {"steps": 3})
     refuse(settings(folder, size), "policy_postprocessor.json")
 
@@ -396,7 +396,7 @@ def test_damaged_files_are_refused(write, size, refuse):
 # -- what we write ---------------------------------------------------------------------------------
 
 
-def test_weights_that_we_write_load_in_lerobot(write, original, size, env_spec, tmp_path):
+def test_our_weights_load_in_lerobot(write, original, size, env_spec, tmp_path):
     """As its `from_pretrained` does: the tied embedding is copied, `model.` put before all names,
     and all of them loaded strictly."""
     policy = make(settings(write(), size), env_spec=env_spec)

@@ -29,11 +29,22 @@ NORMALIZER = "policy_preprocessor_step_{}_normalizer_processor.safetensors"
 UNNORMALIZER = "policy_postprocessor_step_0_unnormalizer_processor.safetensors"
 # fields of PreTrainedConfig and of both policies' configurations since 0.4.0
 FIELDS = {
-    "type", "n_obs_steps", "input_features", "output_features", "paligemma_variant",
-    "action_expert_variant", "dtype", "chunk_size", "n_action_steps", "max_state_dim",
-    "max_action_dim", "num_inference_steps", "image_resolution", "tokenizer_max_length",
+    "type",
+    "n_obs_steps",
+    "input_features",
+    "output_features",
+    "paligemma_variant",
+    "action_expert_variant",
+    "dtype",
+    "chunk_size",
+    "n_action_steps",
+    "max_state_dim",
+    "max_action_dim",
+    "num_inference_steps",
+    "image_resolution",
+    "tokenizer_max_length",
     "normalization_mapping",
-}  # fmt: skip
+}
 RELATIVE = {
     "use_relative_actions",
     "relative_exclude_joints",
@@ -99,8 +110,10 @@ def test_its_files_and_keys(saved, config):
     assert (content["chunk_size"], content["n_action_steps"]) == (6, 3)
     assert (content["max_state_dim"], content["tokenizer_max_length"]) == (32, 120)
     assert list(content["input_features"]) == [
-        "observation.images.camera0", "observation.images.camera1", "observation.state",
-    ]  # fmt: skip
+        "observation.images.camera0",
+        "observation.images.camera1",
+        "observation.state",
+    ]
     assert content["output_features"] == {"action": {"type": "ACTION", "shape": [7]}}
     before = json.loads((theirs / "policy_preprocessor.json").read_text())
     assert before["name"] == "policy_preprocessor"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from rlcore_model_openpi.layout import adapter_count, expert_shapes, network_shapes
+from rlcore_model_openpi.layout import adapter_count, expert_shapes
 from rlcore_model_openpi.network.adapt import add_lora, freeze_vlm, set_precision
 from rlcore_model_openpi.network.pi0 import PiNetwork, PrefixInputs
 from rlcore_model_openpi.sizes import SIZES, NetworkSize
@@ -44,21 +44,12 @@ def loss(network: PiNetwork) -> Tensor:
 
 @pytest.mark.parametrize("name", SIZES)
 @pytest.mark.parametrize("pi05", [False, True])
-def test_analytic_counts_are_those_of_the_modules(name: str, pi05: bool) -> None:
+def test_counts_of_the_expert_are_those_of_the_module(name: str, pi05: bool) -> None:
     size = replace(SIZES[name], pi05=pi05)
     with torch.device("meta"):
         network = PiNetwork(size)
-    assert count(network) == count_of(network_shapes(size))
     freeze_vlm(network)
     assert count(network, trainable=True) == count_of(expert_shapes(size))
-
-
-def test_published_counts() -> None:
-    """3.238 B and 3.353 B; the expert alone 315 M and 430 M."""
-    assert round(count_of(network_shapes(SIZES["pi0"])) / 1e6) == 3238
-    assert round(count_of(network_shapes(SIZES["pi05"])) / 1e6) == 3353
-    assert round(count_of(expert_shapes(SIZES["pi0"])) / 1e6) == 315
-    assert round(count_of(expert_shapes(SIZES["pi05"])) / 1e6) == 430
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,15 @@ VLM = "paligemma_with_expert.paligemma.model.language_model"
 EXPERT = "paligemma_with_expert.gemma_expert.model"
 
 MQA = replace(
-    SIZES["tiny"], heads=4, kv_heads=1, expert_width=48, expert_mlp=80, max_token_len=6,
-    action_horizon=3, image_size=16,
-)  # fmt: skip
+    SIZES["tiny"],
+    heads=4,
+    kv_heads=1,
+    expert_width=48,
+    expert_mlp=80,
+    max_token_len=6,
+    action_horizon=3,
+    image_size=16,
+)
 
 
 def networks() -> list[NetworkSize]:

@@ -128,8 +128,12 @@ def test_files_of_other_content_are_refused(tmp_path, refused, content, quantile
 def test_entries_that_padding_left(tmp_path, quantile):
     """As in openpi's own statistics of LIBERO, whose data it padded to 32 before measuring it: the
     bounds of its histogram are 1e-10 about 0."""
-    padded = {"mean": [1.0, 2.0, 0.0], "std": [1.0, 1.0, 0.0],
-              "q01": [0.0, 0.0, -1e-10], "q99": [1.0, 1.0, 1e-10]}  # fmt: skip
+    padded = {
+        "mean": [1.0, 2.0, 0.0],
+        "std": [1.0, 1.0, 0.0],
+        "q01": [0.0, 0.0, -1e-10],
+        "q99": [1.0, 1.0, 1e-10],
+    }
     path = tmp_path / "norm_stats.json"
     path.write_text(json.dumps({"norm_stats": {"state": padded, "actions": padded}}))
     formula = Formula(quantile)

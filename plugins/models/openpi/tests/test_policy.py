@@ -44,9 +44,13 @@ def one_thread():
 def build(env_spec, *, seed: int = 0, model: dict | None = None, **openpi) -> OpenPIPolicy:
     """A tiny policy whose weights are not at their (partly zero) start."""
     base = {
-        "size": "tiny", "action_horizon": 6, "num_steps": 3, "noise_level": 0.8,
-        "train_expert_only": False, "critic_hidden": [16],
-    }  # fmt: skip
+        "size": "tiny",
+        "action_horizon": 6,
+        "num_steps": 3,
+        "noise_level": 0.8,
+        "train_expert_only": False,
+        "critic_hidden": [16],
+    }
     config = OpenPIModelConfig(
         **{
             "num_action_chunks": 4,
@@ -147,29 +151,6 @@ def test_entropy_is_the_mean_over_executed_entries(env_spec, observe):
 # -- randomness ---------------------------------------------------------------------------------
 
 
-def rows_of(inputs, index):
-    return {name: array[index] for name, array in inputs.items()}
-
-
-@pytest.mark.parametrize("deterministic", [False, True])
-def test_equal_keys_give_equal_actions_in_any_batch(env_spec, observe, deterministic):
-    policy = build(env_spec, **EXPERT)
-    inputs = policy.prepare(observe(env_spec, 6))
-    whole = policy.act(inputs, keys(6), deterministic=deterministic)
-    again = policy.act(inputs, keys(6), deterministic=deterministic)
-    assert whole.actions.tobytes() == again.actions.tobytes()
-    assert torch.equal(whole.logprobs, again.logprobs)
-    index = np.array([4, 1, 2])
-    part = policy.act(
-        rows_of(inputs, index),
-        RowKeys(tuple(keys(6).keys[row] for row in index)),
-        deterministic=deterministic,
-    )
-    np.testing.assert_allclose(part.actions, whole.actions[index], atol=TOLERANCE)
-    torch.testing.assert_close(part.values, whole.values[index], atol=TOLERANCE, rtol=0)
-    assert torch.equal(part.replay["denoise_index"], whole.replay["denoise_index"][index])
-
-
 def test_other_keys_give_other_actions_and_steps(env_spec, observe):
     policy = build(env_spec)
     inputs = policy.prepare(observe(env_spec, 24))
@@ -213,22 +194,12 @@ def changed(policy, inputs, other) -> float:
     return float(np.abs(first.actions - second.actions).max())
 
 
-def test_pi0_reads_pixels_sentence_and_state(env_spec, observe):
+def test_pi0_reads_the_state(env_spec, observe):
     policy = build(env_spec)
     observation = observe(env_spec, 3)
     inputs = policy.prepare(observation)
-    for other in (
-        {**observation, "states": observation["states"] + 0.5},
-        {**observation, "task_descriptions": observation["task_descriptions"][::-1]},
-        {**observation, "cameras": {"camera0": 255 - observation["cameras"]["camera0"]}},
-    ):
-        # row 1 of the reversed sentences is the same sentence; rows 0 and 2 too: shift instead
-        prepared = policy.prepare(other)
-        if other["task_descriptions"] is not observation["task_descriptions"]:
-            prepared = policy.prepare(
-                {**observation, "task_descriptions": ["open the drawer by its handle"] * 3}
-            )
-        assert changed(policy, inputs, prepared) > 1e-4
+    other = policy.prepare({**observation, "states": observation["states"] + 0.5})
+    assert changed(policy, inputs, other) > 1e-4
 
 
 def test_pi05_without_discrete_state_ignores_the_state(env_spec, observe):
@@ -259,15 +230,10 @@ def test_missing_cameras_matter_to_the_padding_alone(env_spec, observe):
 # -- supervised learning ------------------------------------------------------------------------
 
 
-def test_sft_batch(env_spec, demonstrate):
-    policy = build(env_spec)
+def test_supervised_inputs_are_those_of_their_frames(env_spec, demonstrate):
+    """Frames 0 and 3 stand before steps 0 and 6."""
     demonstration = demonstrate(env_spec, 9)
-    inputs, actions, mask = policy.sft_batch(demonstration, [0, 3])
-    # frames 0 and 3 stand before steps 0 and 6; 9 - 6 = 3 actions are left there
-    np.testing.assert_array_equal(actions[0], demonstration.actions[:6])
-    np.testing.assert_array_equal(actions[1, :3], demonstration.actions[6:])
-    np.testing.assert_array_equal(actions[1, 3:], demonstration.actions[[8, 8, 8]])
-    assert mask.tolist() == [[True] * 6, [True] * 3 + [False] * 3]
+    inputs, _, _ = build(env_spec).sft_batch(demonstration, [0, 3])
     np.testing.assert_array_equal(inputs["robot_state"], demonstration.states[[0, 6]])
     np.testing.assert_allclose(inputs["elapsed"], [0, 6 / 40])
 
@@ -304,45 +270,6 @@ def test_sft_loss_against_a_loop(env_spec, demonstrate):
         assert loss[row].item() == pytest.approx(expected, rel=1e-4)
 
 
-@pytest.mark.long
-def test_supervised_training_learns(env_spec, demonstrate):
-    torch.manual_seed(0)
-    config = OpenPIModelConfig(
-        num_action_chunks=2,
-        openpi=OpenPIConfig(
-            size="tiny", action_horizon=2, num_steps=4, train_expert_only=True, max_token_len=8
-        ),
-    )
-    policy = make(config, env_spec=env_spec)
-    demonstrations = [demonstrate(env_spec, 16, seed) for seed in range(3)]
-    policy.fit_normalizer(demonstrations)
-    batches = [policy.sft_batch(d, range(8)) for d in demonstrations]
-    inputs = {
-        k: torch.from_numpy(np.concatenate([b[0][k] for b in batches])) for k in batches[0][0]
-    }
-    actions = torch.from_numpy(np.concatenate([b[1] for b in batches]))
-    mask = torch.from_numpy(np.concatenate([b[2] for b in batches]))
-
-    def loss(step: int) -> torch.Tensor:
-        return policy.sft_loss(inputs, actions, mask, keys(24, start=1000 * step)).mean()
-
-    with torch.no_grad():
-        before = float(loss(0))
-    optimizer = torch.optim.Adam(policy.parameters(), lr=4e-3)
-    for step in range(1, 81):
-        optimizer.zero_grad()
-        loss(step).backward()
-        optimizer.step()
-    with torch.no_grad():
-        after = float(loss(0))
-    assert after < 0.5 * before
-    # The first action is 0.5 state + 0.1, visible in the state: better than its mean by far.
-    arrays = {name: tensor.numpy() for name, tensor in inputs.items()}
-    acted = policy.act(arrays, keys(24), deterministic=True).actions[:, 0]
-    expert = actions[:, 0].numpy()
-    assert np.mean((acted - expert) ** 2) < 0.5 * np.mean((expert - expert.mean(axis=0)) ** 2)
-
-
 # -- what trains --------------------------------------------------------------------------------
 
 
@@ -369,7 +296,7 @@ def test_parameter_groups_and_counts(env_spec, model, openpi):
 
 
 @pytest.mark.parametrize("openpi", [{}, {"config_name": "pi05_metaworld", "value_after_vlm": True}])
-def test_what_a_decision_keeps_is_planned(env_spec, observe, openpi):
+def test_the_cache_of_a_decision_has_the_planned_size(env_spec, observe, openpi):
     policy = build(env_spec, **openpi)
     prefix, _, _ = policy._network_inputs(as_tensors(policy.prepare(observe(env_spec, 2))))
     cache = policy.actor._encode(prefix)

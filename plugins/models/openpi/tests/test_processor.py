@@ -77,9 +77,13 @@ def test_pi05_reads_the_state_in_its_prompt_or_not_at_all(env_spec, observe, tmp
 def test_targets_and_actions_are_each_others_inverse(other_env):
     rng = np.random.default_rng(0)
     for name, size in (
-        ("pi0_metaworld", 4), ("pi05_metaworld", 4), ("pi0_libero", 7), ("pi05_libero", 7),
-        ("pi0_aloha_robotwin", 14), ("pi05_aloha_robotwin", 14),
-    ):  # fmt: skip
+        ("pi0_metaworld", 4),
+        ("pi05_metaworld", 4),
+        ("pi0_libero", 7),
+        ("pi05_libero", 7),
+        ("pi0_aloha_robotwin", 14),
+        ("pi05_aloha_robotwin", 14),
+    ):
         made = processor(other_env(state=size, action=size), name, size="small")
         values = rng.normal(size=(100, size))
         made.normalizer = replace(

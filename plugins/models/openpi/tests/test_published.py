@@ -292,12 +292,6 @@ def test_adapters_alone_are_refused(folder, refuse):
     refuse(settings(folder), "merge_and_unload")
 
 
-@pytest.mark.parametrize("name", ["adapter_model.safetensors", "adapter_config.json"])
-def test_adapters_beside_a_network_are_refused(folder, pi05, refuse, name):
-    shutil.copy(folder / "model.safetensors", folder / name)
-    refuse(settings(folder, pi05=pi05), "model.safetensors", name)
-
-
 @pytest.mark.parametrize("name", ["model.safetensors", "paligemma_tokenizer.model", "config.json"])
 def test_a_pointer_of_git_lfs_is_refused(folder, pi05, refuse, name):
     (folder / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
@@ -356,7 +350,7 @@ def test_a_policy_that_never_reads_the_state_needs_no_statistics_of_it(
 # -- exports ------------------------------------------------------------------------------------
 
 
-def test_what_we_write_loads_in_openpi(folder, original, pi05, env_spec, tmp_path):
+def test_our_checkpoints_load_in_openpi(folder, original, pi05, env_spec, tmp_path):
     """With the call of openpi's `load_pytorch`: strict, and weights tied."""
     policy = make(settings(folder, pi05=pi05), env_spec=env_spec)
     policy.save_pretrained(tmp_path / "ours")
@@ -372,12 +366,6 @@ def test_what_we_write_loads_in_openpi(folder, original, pi05, env_spec, tmp_pat
     for values in stats["norm_stats"].values():
         assert set(values) == {"mean", "std", "q01", "q99"}
         assert all(isinstance(number, float) for row in values.values() for number in row)
-
-
-def test_a_run_that_holds_more_than_tensors_is_refused(tmp_path, refuse):
-    (tmp_path / "model_state_dict").mkdir()
-    torch.save({"model": {}, "path": tmp_path}, tmp_path / "model_state_dict" / "full_weights.pt")
-    refuse(settings(tmp_path), "full_weights.pt", "pathlib")
 
 
 @pytest.mark.long

@@ -22,9 +22,16 @@ from torch import Tensor
 SLOTS, PADDED = 4, 9
 SIZE = PrismaticSize(
     towers=(TowerSize(width=8, depth=2, heads=2, mlp=12, mean=DINOV2.mean, std=DINOV2.std),),
-    image_size=28, patch_size=14, width=16, mlp=20, depth=2, heads=4, kv_heads=2, vocab=300,
+    image_size=28,
+    patch_size=14,
+    width=16,
+    mlp=20,
+    depth=2,
+    heads=4,
+    kv_heads=2,
+    vocab=300,
     padding_rows=8,
-)  # fmt: skip
+)
 HEAD = SIZE.width // SIZE.heads
 ELAPSED = (0.25, 0.5, 1.0)
 PROMPTS = ([9, 30, 5, 7], [9, 30, 6, 8, 11, 12, 3, 7], [40, 7])

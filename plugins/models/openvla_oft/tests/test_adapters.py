@@ -27,9 +27,23 @@ from rlcore.contracts.errors import ConfigError
 
 # rlinf/models/__init__.py of RLinf
 RLINF_TARGETS = [
-    "proj", "qkv", "fc1", "fc2", "q", "kv", "fc3", "out_proj",
-    "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "lm_head",
-]  # fmt: skip
+    "proj",
+    "qkv",
+    "fc1",
+    "fc2",
+    "q",
+    "kv",
+    "fc3",
+    "out_proj",
+    "q_proj",
+    "k_proj",
+    "v_proj",
+    "o_proj",
+    "gate_proj",
+    "up_proj",
+    "down_proj",
+    "lm_head",
+]
 Q_PROJ = "language_model.model.layers.0.self_attn.q_proj"
 
 
@@ -185,15 +199,18 @@ def test_adapters_of_the_original_trainer_are_merged_or_trained_on(
     "how",
     [
         {"target_modules": ["q_proj", "fc1"], "use_rslora": True, "lora_alpha": 6},
-        {"target_modules": ["q_proj", "fc1"], "rank_pattern": {"layers.0.self_attn.q_proj": 2},
-         "alpha_pattern": {r"blocks\.\d+\.mlp\.fc1": 3}},
+        {
+            "target_modules": ["q_proj", "fc1"],
+            "rank_pattern": {"layers.0.self_attn.q_proj": 2},
+            "alpha_pattern": {r"blocks\.\d+\.mlp\.fc1": 3},
+        },
         {"target_modules": ["q_proj"], "modules_to_save": ["fc3"]},
         {"target_modules": ["q_proj"], "modules_to_save": ["projector"]},  # all that is in it
         {"target_modules": ["q_proj"], "modules_to_save": ["lm_head", "embed_tokens"]},
         {"target_modules": ["q_proj"], "init_lora_weights": "orthogonal", "lora_dropout": 0.1},
     ],
     ids=["rslora", "patterns", "modules_to_save", "container", "embeddings", "orthogonal"],
-)  # fmt: skip
+)
 def test_other_settings_of_peft_are_merged_exactly(base, network, env_spec, tmp_path, how):
     merged = written(network, tmp_path, **how)
     assert_same(make(beside(base, tmp_path), env_spec=env_spec), merged)

@@ -25,10 +25,8 @@ from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import StateChannel
 
-pytestmark = pytest.mark.filterwarnings(
-    # checkpoints without our record of the settings, and what transformers is to rename
-    "ignore:actor.model.center_crop=false:rlcore.config.warning.ConfigWarning",
-    "ignore:`past_key_values` is deprecated:FutureWarning",
+pytestmark = pytest.mark.filterwarnings(  # checkpoints without our record of the settings
+    "ignore:actor.model.center_crop=false:rlcore.config.warning.ConfigWarning"
 )
 KEYS = RowKeys(tuple((1, row) for row in range(3)))
 OFFICIAL = {"implement_version": "official", "use_proprio": True, "proprio_dim": 4}
@@ -371,7 +369,7 @@ def test_damaged_shards_are_refused(sharded, refuse):
     content = second.read_bytes()
     for kept in (0.5, 1e-4, 0.0):
         second.write_bytes(content[: int(len(content) * kept)])
-        refuse(at(settings(), sharded), second.name)
+        refuse(at(settings(), sharded), second.name, text=False)  # with safetensors' own words
     second.unlink()
     refuse(at(settings(), sharded), second.name)
     second.write_bytes(content)
@@ -550,7 +548,7 @@ def test_missing_and_damaged_components_are_refused(saved, refuse, edit):
     steps[1].unlink()
     path = folder / "proprio_projector--1_checkpoint.pt"
     path.write_bytes(b"no archive")
-    refuse(config, "proprio_projector--1_checkpoint.pt")
+    refuse(config, "proprio_projector--1_checkpoint.pt", text=False)  # with zipfile's own words
     path.unlink()
     save_file({"fc1.weight": torch.zeros(80, 9)}, path.with_suffix(".safetensors"))
     refuse(config, "fc1.weight", "[80, 9]", "[80, 4]")

@@ -36,8 +36,13 @@ FILM = {**OFFICIAL, "use_film": True}
 
 
 def settings(**changes) -> OpenVLAOFTConfig:
-    base = {"size": SIZE, "num_action_chunks": 2, "critic_hidden": [16], "add_value_head": True,
-            "center_crop": True}  # fmt: skip
+    base = {
+        "size": SIZE,
+        "num_action_chunks": 2,
+        "critic_hidden": [16],
+        "add_value_head": True,
+        "center_crop": True,
+    }
     return OpenVLAOFTConfig(**{**base, **changes})
 
 
@@ -295,8 +300,7 @@ def test_film_of_a_trainer_that_did_not_merge(env_spec, observe, tmp_path):
     low = {n: t.contiguous() for n, t in state.items() if ".lora_" in n}
     low = {f"base_model.model.{n.replace('.default.', '.')}": t for n, t in low.items()}
     save_file(low, folder / "lora_adapter" / "adapter_model.safetensors")
-    content = {"peft_type": "LORA", "r": 32, "lora_alpha": 16,
-               "base_model_name_or_path": str(base)}  # fmt: skip
+    content = {"peft_type": "LORA", "r": 32, "lora_alpha": 16, "base_model_name_or_path": str(base)}
     (folder / "lora_adapter" / "adapter_config.json").write_text(json.dumps(content))
     part = "vision_backbone."
     towers = {n.removeprefix(part): t for n, t in state.items() if n.startswith(part)}
@@ -305,8 +309,12 @@ def test_film_of_a_trainer_that_did_not_merge(env_spec, observe, tmp_path):
     projector = {f"module.{name}": tensor for name, tensor in projector.items()}
     torch.save(projector, folder / "proprio_projector--100_checkpoint.pt")
     published(policy, tmp_path / "whole")
-    for name in ("dataset_statistics.json", "tokenizer.json", "preprocessor_config.json",
-                 "rl_heads.safetensors"):  # fmt: skip
+    for name in (
+        "dataset_statistics.json",
+        "tokenizer.json",
+        "preprocessor_config.json",
+        "rl_heads.safetensors",
+    ):
         shutil.copy(tmp_path / "whole" / name, folder)
     assert_same(policy, policy_of(env_spec, folder, **FILM), observe(env_spec, 3), atol=1e-4)
 
@@ -349,23 +357,34 @@ def test_names_and_files_of_ours_are_those_of_the_original_classes(env_spec, tmp
     assert names == set(network_shapes(SIZES[SIZE]))
     tops = {".".join(name.split(".")[:2]) for name in names}
     assert tops == {
-        "vision_backbone.featurizer", "vision_backbone.fused_featurizer", "projector.fc1",
-        "projector.fc2", "projector.fc3", "language_model.model", "language_model.lm_head",
-    }  # fmt: skip
+        "vision_backbone.featurizer",
+        "vision_backbone.fused_featurizer",
+        "projector.fc1",
+        "projector.fc2",
+        "projector.fc3",
+        "language_model.model",
+        "language_model.lm_head",
+    }
     assert not any(".gamma" in name or name.startswith("value_head") for name in names)
     content = json.loads((tmp_path / "config.json").read_text())
     assert content["architectures"] == ["OpenVLAForActionPrediction"]
     arguments = {
-        "use_fused_vision_backbone", "image_resize_strategy", "text_config", "norm_stats",
-        "llm_max_length", "pad_token_id", "pad_to_multiple_of", "n_action_bins",
-    }  # fmt: skip
+        "use_fused_vision_backbone",
+        "image_resize_strategy",
+        "text_config",
+        "norm_stats",
+        "llm_max_length",
+        "pad_token_id",
+        "pad_to_multiple_of",
+        "n_action_bins",
+    }
     assert content.keys() >= arguments  # of OpenVLAConfig
     assert content["text_config"]["model_type"] == "llama"
     statistics = json.loads((tmp_path / "dataset_statistics.json").read_text())
     assert content["norm_stats"] == statistics and "action" in next(iter(statistics.values()))
 
 
-def test_components_of_ours_are_what_the_original_loader_expects(env_spec, observe, tmp_path):
+def test_our_components_load_in_the_original_loader(env_spec, observe, tmp_path):
     """experiments/robot/openvla_utils.py: one file with the component's name and "checkpoint" in
     its own, of torch.save, loaded strictly; FiLM's towers after peft has given each of their linear
     maps an adapter of rank 32, but neither FiLM's own maps nor the convolution."""
@@ -378,9 +397,16 @@ def test_components_of_ours_are_what_the_original_loader_expects(env_spec, obser
         assert file.endswith(".pt")
         states[part] = torch.load(tmp_path / file, weights_only=True)
     own = policy.actor.proprio_projector.state_dict()
-    assert states["proprio_projector"].keys() == own.keys() == {
-        "fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias",
-    }  # fmt: skip
+    assert (
+        states["proprio_projector"].keys()
+        == own.keys()
+        == {
+            "fc1.weight",
+            "fc1.bias",
+            "fc2.weight",
+            "fc2.bias",
+        }
+    )
     towers, block = states["vision_backbone"], "vision_backbone.featurizer.blocks.0"
     for name, shape in {
         f"{block}.block.attn.qkv.base_layer.weight": (144, 48),
@@ -399,14 +425,16 @@ def test_components_of_ours_are_what_the_original_loader_expects(env_spec, obser
     assert_same(policy, policy_of(env_spec, tmp_path, **FILM), observe(env_spec, 3))
 
 
-def test_what_the_original_classes_need_besides_is_kept(env_spec, tmp_path):
+def test_files_of_the_original_classes_are_kept(env_spec, tmp_path):
     """Code, processor and settings of the model that training began with, also by a checkpoint of a
     checkpoint. Classes whose code is not there are no longer named, and nothing is taken through a
     link that leads out."""
     base = published(policy_of(env_spec), tmp_path / "base")
     content = json.loads((base / "config.json").read_text())
-    maps = {"AutoConfig": "configuration_prismatic.OpenVLAConfig",
-            "AutoModelForVision2Seq": "modeling_prismatic.OpenVLAForActionPrediction"}  # fmt: skip
+    maps = {
+        "AutoConfig": "configuration_prismatic.OpenVLAConfig",
+        "AutoModelForVision2Seq": "modeling_prismatic.OpenVLAForActionPrediction",
+    }
     extra = {"auto_map": maps, "arch_specifier": "no-align+fused-gelu-mlp", "n_action_bins": 256}
     (base / "config.json").write_text(json.dumps({**content, **extra}))
     (base / "configuration_prismatic.py").write_text("# code")
@@ -487,8 +515,13 @@ def test_adapters_of_full_size(tmp_path):
     copied = "base_model.model.language_model.lm_head.base_layer.weight"
     shapes[copied] = weights["language_model.lm_head.weight"]
     sparse(tmp_path / "adapter_model.safetensors", shapes, "BF16", 2)
-    content = {"peft_type": "LORA", "r": 32, "lora_alpha": 32, "target_modules": [*LORA_TARGETS],
-               "base_model_name_or_path": "openvla/openvla-7b"}  # fmt: skip
+    content = {
+        "peft_type": "LORA",
+        "r": 32,
+        "lora_alpha": 32,
+        "target_modules": [*LORA_TARGETS],
+        "base_model_name_or_path": "openvla/openvla-7b",
+    }
     (tmp_path / "adapter_config.json").write_text(json.dumps(content))
     for rank in (None, 32):
         adapters = read_adapters(tmp_path, weights, rank, component_shapes={})

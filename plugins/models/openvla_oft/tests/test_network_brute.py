@@ -22,13 +22,26 @@ SLOTS = CHUNK * ENTRIES
 MADE = {"width": 8, "depth": 3, "heads": 2, "mlp": 12}
 SIZE = PrismaticSize(
     towers=(
-        TowerSize(**MADE, mean=DINOV2.mean, std=DINOV2.std, class_token=True, registers=4,
-                  layer_scale=True),
+        TowerSize(
+            **MADE,
+            mean=DINOV2.mean,
+            std=DINOV2.std,
+            class_token=True,
+            registers=4,
+            layer_scale=True,
+        ),
         TowerSize(**MADE, mean=SIGLIP.mean, std=SIGLIP.std, pooling=True),
     ),
-    image_size=28, patch_size=14, width=16, mlp=20, depth=2, heads=2, kv_heads=2, vocab=300,
+    image_size=28,
+    patch_size=14,
+    width=16,
+    mlp=20,
+    depth=2,
+    heads=2,
+    kv_heads=2,
+    vocab=300,
     padding_rows=8,
-)  # fmt: skip
+)
 Weights = dict[str, Tensor]
 
 

@@ -1,4 +1,4 @@
-"""Settings against the env and each other, and what the policy is said to hold."""
+"""Settings against the env and each other, and the facts of the policy."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_adapters() -> None:
 
 
 @pytest.mark.parametrize("film", [False, True])
-def test_what_nothing_reads_has_no_gradient(film: bool) -> None:
+def test_unused_parameters_have_no_gradient(film: bool) -> None:
     size = SIZES["tiny"]
     network = PrismaticModel(size, film=film)
     text = network.embedding(torch.tensor([[1, 5]]))

@@ -54,7 +54,7 @@ def test_training_repeats_and_keeps_prompts_apart(trained):
     assert tokens.max() <= SIZE.pad and (tokens[tokens != SIZE.pad] < SIZE.first_action).all()
 
 
-def test_a_prompt_that_is_too_long_says_what_it_needs(trained, refused):
+def test_a_prompt_that_is_too_long_is_refused_with_the_length_it_needs(trained, refused):
     needed = int(PromptTokenizer(trained, 60, SIZE)(TEXTS)[1].sum(axis=1).max())
     with refused(ConfigError, "max_prompt_length", needed):
         PromptTokenizer(trained, 8, SIZE)(TEXTS)

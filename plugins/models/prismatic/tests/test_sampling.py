@@ -34,7 +34,7 @@ def test_top_k_keeps_what_is_as_likely_as_the_last():
         assert likeliest(LOGITS, k) is None
 
 
-def test_what_was_allowed_stays_so():
+def test_stored_tokens_are_scored_among_those_they_were_drawn_from():
     """Odds have become 64, 4, 16, 4 since: the first token is likeliest and still has none."""
     later = torch.log(torch.tensor([[64.0, 4.0, 16.0, 4.0]]))
     found = log_probs(later, temperature=1.0, allowed=likeliest(LOGITS, 2)).exp()
