@@ -21,12 +21,23 @@ import rlcore
 from rlcore.api import LoadedPolicy
 
 TOY = (
-    "env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local",
-    "env.train.total_num_envs=8", "env.eval.total_num_envs=4", "env.eval.trials_per_task=2",
-    "env.*.tasks=[reach-left,reach-up]", "runner.max_epochs=1", "runner.val_before_train=false",
-    "actor.micro_batch_size=16", "actor.global_batch_size=32", "actor.model.num_action_chunks=2",
-    "runner.logger.logger_backends=[]", "cluster.torch_threads=1", "rollout.forward_batch=4",
-)  # fmt: skip
+    "env=toy",
+    "model=toy",
+    "algorithm=ppo",
+    "cluster.backend=local",
+    "env.train.total_num_envs=8",
+    "env.eval.total_num_envs=4",
+    "env.eval.trials_per_task=2",
+    "env.*.tasks=[reach-left,reach-up]",
+    "runner.max_epochs=1",
+    "runner.val_before_train=false",
+    "actor.micro_batch_size=16",
+    "actor.global_batch_size=32",
+    "actor.model.num_action_chunks=2",
+    "runner.logger.logger_backends=[]",
+    "cluster.torch_threads=1",
+    "rollout.forward_batch=4",
+)
 
 
 def toy_run(folder: Path, *overrides: str) -> Path:
@@ -102,9 +113,11 @@ def ask(client: ClientConnection, message: Any) -> Any:
 def message_of(observation: Any, row: int = 0, **more: Any) -> dict[str, Any]:
     """As `platform=rlcore` names it."""
     return {
-        **{f"observation/cameras/{name}": frames[row]
-           for name, frames in observation["cameras"].items()},
+        **{
+            f"observation/cameras/{name}": frames[row]
+            for name, frames in observation["cameras"].items()
+        },
         "observation/state": observation["states"][row],
         "prompt": observation["task_descriptions"][row],
         **more,
-    }  # fmt: skip
+    }

@@ -49,8 +49,12 @@ def wrong(draw: random.Random, good: bytes, message: dict) -> bytes | str:
     if kind == 4:  # a length that nothing follows: list, map, bytes, text, extension
         return draw.choice([b"\xdd", b"\xdf", b"\xc6", b"\xdb", b"\xc9"]) + b"\xff\xff\xff\xff"
     if kind == 5:
-        form = {b"__ndarray__": True, b"data": b"1234", b"dtype": draw.choice(["<f4", "|O", "V9"]),
-                b"shape": draw.choice([[2**40, 2**40], [-1], [1] * 40, ["a"], None])}  # fmt: skip
+        form = {
+            b"__ndarray__": True,
+            b"data": b"1234",
+            b"dtype": draw.choice(["<f4", "|O", "V9"]),
+            b"shape": draw.choice([[2**40, 2**40], [-1], [1] * 40, ["a"], None]),
+        }
         return msgpack.packb({**dict.fromkeys(message, 0), "observation/state": form})
     if kind == 6:
         name = draw.choice(list(message))

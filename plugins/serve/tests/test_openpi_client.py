@@ -110,9 +110,13 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_observations_of_openpis_clients_arrive_whole(
-    python: Path, policy: LoadedPolicy, tmp_path: Path, platform: str, cameras: list[str],
+    python: Path,
+    policy: LoadedPolicy,
+    tmp_path: Path,
+    platform: str,
+    cameras: list[str],
     states: list[str],
-) -> None:  # fmt: skip
+) -> None:
     """Each camera and each number arrives where it belongs."""
     width = {"libero": 8, "droid": 8, "aloha": 14}[platform]
     spec = replace(
@@ -154,9 +158,11 @@ def test_their_client_acts_as_the_policy_in_process(
         contextlib.closing(rlcore.make_env("toy", tasks)) as there,
         subprocess.Popen(
             [python, "-c", CLIENT, str(server.port), "secret"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         ) as client,
-    ):  # fmt: skip
+    ):
         assert client.stdin is not None and client.stdout is not None
         assert client.stdout.readline() == "toy 2\n"
 

@@ -20,9 +20,12 @@ from rlcore.contracts.errors import ConfigError
 
 ROOT = Path(__file__).parents[3]
 QUICK = (
-    "cluster.backend=local", "cluster.torch_threads=1", "env.eval.total_num_envs=2",
-    "env.eval.trials_per_task=1", "runner.logger.logger_backends=[]",
-)  # fmt: skip
+    "cluster.backend=local",
+    "cluster.torch_threads=1",
+    "env.eval.total_num_envs=2",
+    "env.eval.trials_per_task=1",
+    "runner.logger.logger_backends=[]",
+)
 
 
 def command_lines() -> list[list[str]]:

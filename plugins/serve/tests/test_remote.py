@@ -21,27 +21,37 @@ from rlcore.contracts.errors import ConfigError, PolicyError, VerificationError
 from rlcore.contracts.rng import RowKeys
 
 EVAL = (
-    "env=toy", "model=remote", "cluster.backend=local", "env.eval.total_num_envs=4",
-    "env.eval.trials_per_task=3", "env.*.tasks=[reach-left,reach-up]",
-    "runner.logger.logger_backends=[]", "cluster.torch_threads=1", "rollout.forward_batch=4",
-    "actor.model.num_action_chunks=2", "runner.only_eval=true",
-)  # fmt: skip
+    "env=toy",
+    "model=remote",
+    "cluster.backend=local",
+    "env.eval.total_num_envs=4",
+    "env.eval.trials_per_task=3",
+    "env.*.tasks=[reach-left,reach-up]",
+    "runner.logger.logger_backends=[]",
+    "cluster.torch_threads=1",
+    "rollout.forward_batch=4",
+    "actor.model.num_action_chunks=2",
+    "runner.only_eval=true",
+)
 
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("deterministic", [True, False])
 def test_the_same_episodes_succeed_as_in_process(run, policy, tmp_path, deterministic):
     flags = (
-        "env.eval.trials_per_task=3", "env.eval.total_num_envs=4",
+        "env.eval.trials_per_task=3",
+        "env.eval.total_num_envs=4",
         f"rollout.eval_deterministic={deterministic}",
-    )  # fmt: skip
+    )
     here = rlcore.evaluate(str(run), f"runner.logger.log_path={tmp_path}/a", *flags)
     with serving(policy, deterministic=deterministic, forward_batch=4, max_wait_ms=50) as server:
         there = rlcore.evaluate(
             *EVAL, *flags, f"actor.model.url={server.url}", f"runner.logger.log_path={tmp_path}/b"
         )
-    played = [[(e.task, e.trial, e.replica, e.success, e.length, e.episode_return)
-               for e in one.episodes] for one in (here, there)]  # fmt: skip
+    played = [
+        [(e.task, e.trial, e.replica, e.success, e.length, e.episode_return) for e in one.episodes]
+        for one in (here, there)
+    ]
     assert played[0] == played[1] and len(played[0]) == 6
     manifest = tmp_path / "b" / "run" / "manifest.json"
     noted = json.loads(manifest.read_text())["policy_server"]
@@ -71,8 +81,10 @@ def test_training_a_remote_policy_is_refused(refused):
 
 def test_actions_are_the_policys_to_the_bit(policy, observation):
     with serving(policy, deterministic=False, forward_batch=4) as server:
-        remote = make(RemoteConfig(url=server.url, num_action_chunks=2, connections=2),
-                      env_spec=policy.env_spec)  # fmt: skip
+        remote = make(
+            RemoteConfig(url=server.url, num_action_chunks=2, connections=2),
+            env_spec=policy.env_spec,
+        )
         keys = RowKeys((*(((7, "eval", 0, 1, 1000, 0, row)) for row in range(3)), ("pad",)))
         rows = {
             "cameras": {n: f[[0, 1, 2, 0]] for n, f in observation["cameras"].items()},
@@ -90,8 +102,10 @@ def test_it_reconnects_to_a_server_that_comes_back(policy, observation):
     keys = RowKeys(tuple((0, "eval", 0, 0, 0, 0, row) for row in range(3)))
     with serving(policy) as server:
         port = server.port
-        remote = make(RemoteConfig(url=server.url, num_action_chunks=2, connections=1),
-                      env_spec=policy.env_spec)  # fmt: skip
+        remote = make(
+            RemoteConfig(url=server.url, num_action_chunks=2, connections=1),
+            env_spec=policy.env_spec,
+        )
         before = remote.act(remote.prepare(rows), keys).actions
     with serving(policy, port=port):
         assert (remote.act(remote.prepare(rows), keys).actions == before).all()
@@ -99,8 +113,10 @@ def test_it_reconnects_to_a_server_that_comes_back(policy, observation):
 
 def test_a_server_that_is_not_there_is_named(policy, observation, refused):
     rows = {**observation, "elapsed": np.zeros(3, np.float32)}
-    remote = make(RemoteConfig(url="ws://127.0.0.1:9", num_action_chunks=2, reconnect_s=0),
-                  env_spec=policy.env_spec)  # fmt: skip
+    remote = make(
+        RemoteConfig(url="ws://127.0.0.1:9", num_action_chunks=2, reconnect_s=0),
+        env_spec=policy.env_spec,
+    )
     with refused(PolicyError, "ws://127.0.0.1:9", "actor.model.reconnect_s", text=False):
         remote.act(remote.prepare(rows), RowKeys(((0,), (1,), (2,))))
     with refused(ConfigError, "actor.model.url"):
@@ -108,8 +124,15 @@ def test_a_server_that_is_not_there_is_named(policy, observation, refused):
 
 
 def test_the_command_serves_and_ends_on_sigterm(run, policy, observation, refused):
-    command = [sys.executable, "-m", "rlcore.cli.main", "serve", str(run), "serve.port=0",
-               "serve.forward_batch=4"]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "rlcore.cli.main",
+        "serve",
+        str(run),
+        "serve.port=0",
+        "serve.forward_batch=4",
+    ]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env=os.environ | {"RLCORE_SERVE_KEY": "k"}
     ) as process:

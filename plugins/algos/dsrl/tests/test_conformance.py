@@ -3,8 +3,17 @@
 import pytest
 from rlcore_testing import ReplayConformance
 
-SETTINGS = {"start": 1, "steps": 6, "batch_size": 64, "heads": 2, "hidden": [16], "actor_lr": 0.05,
-            "critic_lr": 0.05, "tau": 0.1, "alpha": 0.1}  # fmt: skip
+SETTINGS = {
+    "start": 1,
+    "steps": 6,
+    "batch_size": 64,
+    "heads": 2,
+    "hidden": [16],
+    "actor_lr": 0.05,
+    "critic_lr": 0.05,
+    "tau": 0.1,
+    "alpha": 0.1,
+}
 
 
 @pytest.mark.long

@@ -96,18 +96,26 @@ def foreign(path, version, codec="libx264", fps=30):
     meta.mkdir(parents=True)
     v3 = version == "v3.0"
     info = {
-        "codebase_version": version, "robot_type": "arm", "fps": fps, "total_episodes": 3,
-        "total_frames": 12, "total_tasks": 2, "chunks_size": 1000, "splits": {"train": "0:3"},
-        "data_path": "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet" if v3 else
-        "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet",
-        "video_path": "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4" if v3
+        "codebase_version": version,
+        "robot_type": "arm",
+        "fps": fps,
+        "total_episodes": 3,
+        "total_frames": 12,
+        "total_tasks": 2,
+        "chunks_size": 1000,
+        "splits": {"train": "0:3"},
+        "data_path": "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
+        if v3
+        else "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet",
+        "video_path": "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
+        if v3
         else "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.mp4",
         "features": {
             key: {"dtype": "video", "shape": [64, 96, 3], "names": ["height", "width", "channel"]},
             "qpos": {"dtype": "float64", "shape": [3], "names": {"motors": ["a", "b", "c"]}},
             "action": {"dtype": "float32", "shape": [3], "names": ["x", "y", "grip"]},
         },
-    }  # fmt: skip
+    }
     (meta / "info.json").write_text(json.dumps(info))
     (path / "data/chunk-000").mkdir(parents=True)
     if not v3:
@@ -120,8 +128,12 @@ def foreign(path, version, codec="libx264", fps=30):
                 print(json.dumps(one), file=episodes_file)
         for number, length in enumerate(LENGTHS):
             first = sum(LENGTHS[:number])
-            encode(path / f"videos/chunk-000/{key}/episode_{number:06d}.mp4",
-                   range(first, first + length), codec, fps)  # fmt: skip
+            encode(
+                path / f"videos/chunk-000/{key}/episode_{number:06d}.mp4",
+                range(first, first + length),
+                codec,
+                fps,
+            )
             pq.write_table(
                 rows([number], tasks, fps), path / f"data/chunk-000/episode_{number:06d}.parquet"
             )
@@ -135,13 +147,17 @@ def foreign(path, version, codec="libx264", fps=30):
     (meta / "episodes/chunk-000").mkdir(parents=True)
     listed = [
         {
-            "episode_index": number, "tasks": instructions[number], "length": length,
-            "data/chunk_index": 0, "data/file_index": 0, f"videos/{key}/chunk_index": 0,
+            "episode_index": number,
+            "tasks": instructions[number],
+            "length": length,
+            "data/chunk_index": 0,
+            "data/file_index": 0,
+            f"videos/{key}/chunk_index": 0,
             f"videos/{key}/file_index": 0,
             f"videos/{key}/from_timestamp": sum(LENGTHS[:number]) / fps,
         }
         for number, length in enumerate(LENGTHS)
-    ]  # fmt: skip
+    ]
     pq.write_table(pa.Table.from_pylist(listed), meta / "episodes/chunk-000/file-000.parquet")
     return path
 

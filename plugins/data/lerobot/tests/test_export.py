@@ -17,23 +17,45 @@ from rlcore.demonstrations.datasets import format_of
 
 PAGE = Path(__file__).parents[4] / "docs/your-data.md"
 QUICK = (
-    "cluster.backend=local", "cluster.torch_threads=1", "runner.max_epochs=1",
-    "runner.val_before_train=false", "runner.logger.logger_backends=[]", "rollout.forward_batch=2",
-    "algorithm=ppo", "actor.model.num_action_chunks=2", "actor.optim.lr=1e-6",
-)  # fmt: skip
+    "cluster.backend=local",
+    "cluster.torch_threads=1",
+    "runner.max_epochs=1",
+    "runner.val_before_train=false",
+    "runner.logger.logger_backends=[]",
+    "rollout.forward_batch=2",
+    "algorithm=ppo",
+    "actor.model.num_action_chunks=2",
+    "actor.optim.lr=1e-6",
+)
 TOY = (
-    "env=toy", "model=toy", "env.*.tasks=[reach-left,reach-up]", "env.train.total_num_envs=8",
-    "env.eval.total_num_envs=2", "env.eval.trials_per_task=3", "actor.micro_batch_size=16",
-    "actor.global_batch_size=32", "sft.enabled=true", "sft.max_steps=40", "sft.val_fraction=0",
+    "env=toy",
+    "model=toy",
+    "env.*.tasks=[reach-left,reach-up]",
+    "env.train.total_num_envs=8",
+    "env.eval.total_num_envs=2",
+    "env.eval.trials_per_task=3",
+    "actor.micro_batch_size=16",
+    "actor.global_batch_size=32",
+    "sft.enabled=true",
+    "sft.max_steps=40",
+    "sft.val_fraction=0",
     "collect.episodes_per_task=4",
-)  # fmt: skip
+)
 METAWORLD = (
-    "env=metaworld", "model=pi0_tiny", "env.*.tasks=[handle-press-v3,button-press-v3]",
-    "env.*.image_size=64", "env.*.fast_render=true", "env.*.render_detail=pixel",
-    "env.*.max_episode_steps=24", "env.train.total_num_envs=4", "env.eval.total_num_envs=2",
-    "env.eval.trials_per_task=2", "algorithm.group_size=1", "actor.micro_batch_size=4",
+    "env=metaworld",
+    "model=pi0_tiny",
+    "env.*.tasks=[handle-press-v3,button-press-v3]",
+    "env.*.image_size=64",
+    "env.*.fast_render=true",
+    "env.*.render_detail=pixel",
+    "env.*.max_episode_steps=24",
+    "env.train.total_num_envs=4",
+    "env.eval.total_num_envs=2",
+    "env.eval.trials_per_task=2",
+    "algorithm.group_size=1",
+    "actor.micro_batch_size=4",
     "actor.global_batch_size=8",
-)  # fmt: skip
+)
 
 
 def exported(run: Path, dest: Path, which: str, form: str = "lerobot_images") -> int:

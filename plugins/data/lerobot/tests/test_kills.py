@@ -71,8 +71,13 @@ def by_lerobots_rules(path: Path) -> None:
         assert each == [number] * lengths[number]
         for key, feature in info["features"].items():
             if feature["dtype"] == "video":
-                name = {"video_key": key, "chunk_index": 0, "file_index": number,
-                        "episode_chunk": 0, "episode_index": number}  # fmt: skip
+                name = {
+                    "video_key": key,
+                    "chunk_index": 0,
+                    "file_index": number,
+                    "episode_chunk": 0,
+                    "episode_index": number,
+                }
                 assert (path / info["video_path"].format(**name)).is_file()
     assert info["total_frames"] == sum(lengths[number] for number in range(count))
     if count:
@@ -85,9 +90,11 @@ def test_a_killed_collection_opens_with_its_complete_episodes_and_goes_on(tmp_pa
     command = "from test_kills import kill_at_each; from pathlib import Path; import sys; "
     command += "kill_at_each(Path(sys.argv[1]))"
     subprocess.run(
-        [sys.executable, "-c", command, tmp_path], check=True, timeout=900,
+        [sys.executable, "-c", command, tmp_path],
+        check=True,
+        timeout=900,
         cwd=Path(__file__).parent,
-    )  # fmt: skip
+    )
     for form in FORMS:
         before, folders = 0, sorted((tmp_path / form.__name__).iterdir())
         assert len(folders) > 30  # operations

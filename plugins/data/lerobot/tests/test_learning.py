@@ -13,17 +13,30 @@ from rlcore.cli.main import main
 from rlcore.demonstrations.datasets import format_of
 
 TOY = (
-    "env=toy", "env.train.tasks=[reach-left,reach-right]", "env.train.total_num_envs=2",
-    "env.eval.total_num_envs=2", "env.eval.trials_per_task=1", "collect.episodes_per_task=3",
-)  # fmt: skip
+    "env=toy",
+    "env.train.tasks=[reach-left,reach-right]",
+    "env.train.total_num_envs=2",
+    "env.eval.total_num_envs=2",
+    "env.eval.trials_per_task=1",
+    "collect.episodes_per_task=3",
+)
 METAWORLD = (
-    "env=metaworld", "env.train.tasks=[handle-press-v3,button-press-v3]",
-    "env.train.image_size=64", "env.train.fast_render=true", "env.train.render_detail=pixel",
-    "env.train.max_episode_steps=104", "env.train.total_num_envs=2", "collect.episodes_per_task=2",
-    "env.eval.tasks=[handle-press-v3]", "env.eval.image_size=64", "env.eval.fast_render=true",
-    "env.eval.render_detail=pixel", "env.eval.max_episode_steps=10", "env.eval.total_num_envs=2",
+    "env=metaworld",
+    "env.train.tasks=[handle-press-v3,button-press-v3]",
+    "env.train.image_size=64",
+    "env.train.fast_render=true",
+    "env.train.render_detail=pixel",
+    "env.train.max_episode_steps=104",
+    "env.train.total_num_envs=2",
+    "collect.episodes_per_task=2",
+    "env.eval.tasks=[handle-press-v3]",
+    "env.eval.image_size=64",
+    "env.eval.fast_render=true",
+    "env.eval.render_detail=pixel",
+    "env.eval.max_episode_steps=10",
+    "env.eval.total_num_envs=2",
     "env.eval.trials_per_task=2",
-)  # fmt: skip
+)
 ERROR = {"toy": 3.0, "metaworld": 6.0}
 """Of 255: what AV1 at crf 30 changes an entry of these small frames by, on average. Colours have
 half the resolution, so single entries at edges change by much more."""
@@ -42,10 +55,17 @@ def collected(tmp_path: Path, form: str, keys: Sequence[str]) -> Path:
 def losses(tmp_path: Path, form: str, path: Path, keys: Sequence[str], steps: int) -> list[float]:
     """Of the first steps of supervised training."""
     settings = (
-        *keys, "algorithm=ppo", "cluster.backend=local", "runner.seed=3", f"collect.path={path}",
-        f"sft.max_steps={steps}", "sft.val_fraction=0.2", f"runner.logger.log_path={tmp_path}/logs",
-        f"runner.logger.experiment_name={form}", "runner.logger.logger_backends=[]",
-    )  # fmt: skip
+        *keys,
+        "algorithm=ppo",
+        "cluster.backend=local",
+        "runner.seed=3",
+        f"collect.path={path}",
+        f"sft.max_steps={steps}",
+        "sft.val_fraction=0.2",
+        f"runner.logger.log_path={tmp_path}/logs",
+        f"runner.logger.experiment_name={form}",
+        "runner.logger.logger_backends=[]",
+    )
     assert main(["sft", *settings]) == 0
     history = json.loads((tmp_path / "logs" / form / "sft.json").read_text())
     assert len(history["train_loss"]) == steps and history["val_loss"]

@@ -40,8 +40,10 @@ def test_the_lines_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert main([*line, *QUICK, *LEARN, name]) == 0
     # what was learned acts, and reinforcement learning goes on with it
     learned = rlcore.load_policy("logs/run0")
-    weights = (tmp_path / f"logs/run0/{part}/model.safetensors" for part in
-               ("sft", "checkpoints/step_000000/actor"))  # fmt: skip
+    weights = (
+        tmp_path / f"logs/run0/{part}/model.safetensors"
+        for part in ("sft", "checkpoints/step_000000/actor")
+    )
     assert len({one.read_bytes() for one in weights}) == 1
     assert Path(learned.config.actor.model.model_path or "").parent.name == "step_000000"
     assert main(["resume", "logs/run0", "runner.max_epochs=1"]) == 0

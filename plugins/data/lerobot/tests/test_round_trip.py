@@ -48,9 +48,10 @@ def test_states_and_actions_are_equal_and_frames_nearly(form, tmp_path):
 def test_a_killed_collection_opens_and_goes_on(tmp_path, refused):
     for form in ALL:
         path = tmp_path / form.__name__
-        with pytest.raises(KeyboardInterrupt), form().write(
-            path, SPEC, COLLECT, seed=1, interpreters=()
-        ) as writer:  # fmt: skip
+        with (
+            pytest.raises(KeyboardInterrupt),
+            form().write(path, SPEC, COLLECT, seed=1, interpreters=()) as writer,
+        ):
             writer.add(demonstration(0, 0))
             writer.add(demonstration(1, 1))
             raise KeyboardInterrupt

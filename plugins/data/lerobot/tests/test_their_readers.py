@@ -31,11 +31,23 @@ READ_BY = {
     "0.4.4": (formats.LeRobotV3(), formats.LeRobotV3Images()),
 }
 LEROBOT = (
-    "multiprocess==0.70.16", "draccus==0.10.0",
-    "mergedeep==1.3.4", "pyyaml-include==1.4.1", "typing-inspect==0.9.0", "mypy-extensions==1.2.0",
-    "toml==0.10.2", "jsonlines==4.0.0", "einops==0.8.2", "deepdiff==9.1.0", "orderly-set==5.5.0",
-    "pandas==2.3.3", "pytz==2026.6", "tzdata==2026.6", "python-dateutil==4.0.0", "numpy==2.2.6",
-)  # fmt: skip
+    "multiprocess==0.70.16",
+    "draccus==0.10.0",
+    "mergedeep==1.3.4",
+    "pyyaml-include==1.4.1",
+    "typing-inspect==0.9.0",
+    "mypy-extensions==1.2.0",
+    "toml==0.10.2",
+    "jsonlines==4.0.0",
+    "einops==0.8.2",
+    "deepdiff==9.1.0",
+    "orderly-set==5.5.0",
+    "pandas==2.3.3",
+    "pytz==2026.6",
+    "tzdata==2026.6",
+    "python-dateutil==4.0.0",
+    "numpy==2.2.6",
+)
 TORCHVISION = """
 import sys
 import types
@@ -211,12 +223,22 @@ def losses(data: Path) -> list[float]:
     file = data.with_suffix(".yaml")
     file.write_text(DESCRIPTION.format(data.name))
     settings = (
-        "env=toy", "env.train.tasks=[reach-left,reach-right]", "env.train.total_num_envs=2",
-        "env.eval.total_num_envs=2", "env.eval.trials_per_task=1", "model=toy", "algorithm=ppo",
-        f"collect.path={file}", "cluster.backend=local", "sft.max_steps=5", "sft.val_fraction=0.4",
-        "runner.seed=1", "runner.logger.logger_backends=[]",
-        f"runner.logger.log_path={data.parent}/logs", f"runner.logger.experiment_name={data.name}",
-    )  # fmt: skip
+        "env=toy",
+        "env.train.tasks=[reach-left,reach-right]",
+        "env.train.total_num_envs=2",
+        "env.eval.total_num_envs=2",
+        "env.eval.trials_per_task=1",
+        "model=toy",
+        "algorithm=ppo",
+        f"collect.path={file}",
+        "cluster.backend=local",
+        "sft.max_steps=5",
+        "sft.val_fraction=0.4",
+        "runner.seed=1",
+        "runner.logger.logger_backends=[]",
+        f"runner.logger.log_path={data.parent}/logs",
+        f"runner.logger.experiment_name={data.name}",
+    )
     assert main(["sft", *settings]) == 0
     history = json.loads((data.parent / "logs" / data.name / "sft.json").read_text())
     return [loss for _, loss in history["train_loss"]]
@@ -265,7 +287,15 @@ def test_the_rerun_viewer_opens_the_folder(tmp_path: Path) -> None:
             done = subprocess.run([rerun, *words], capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
             printed += done.stdout
-        for name in ("/action", "/observation.state", "/observation.images.front",
-                     "/observation.images.wrist", "/task", "VideoStream:codec",
-                     "episode_0", "episode_1", "episode_2"):  # fmt: skip
+        for name in (
+            "/action",
+            "/observation.state",
+            "/observation.images.front",
+            "/observation.images.wrist",
+            "/task",
+            "VideoStream:codec",
+            "episode_0",
+            "episode_1",
+            "episode_2",
+        ):
             assert name in printed, name

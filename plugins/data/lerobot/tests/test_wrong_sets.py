@@ -407,11 +407,19 @@ actions: {ee_delta_position: {from: "action[0:2]", scale: 40}}
 """
     # rows 3 and 4 of the first episode are above 1; the second is not learned from
     settings = (
-        "env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local",
-        "env.train.total_num_envs=2", "env.eval.total_num_envs=2", "env.eval.trials_per_task=1",
-        "sft.max_steps=1", "sft.val_fraction=0", f"collect.path={described(tmp_path, text)}",
-        f"runner.logger.log_path={tmp_path}/logs", "runner.logger.logger_backends=[]",
-    )  # fmt: skip
+        "env=toy",
+        "model=toy",
+        "algorithm=ppo",
+        "cluster.backend=local",
+        "env.train.total_num_envs=2",
+        "env.eval.total_num_envs=2",
+        "env.eval.trials_per_task=1",
+        "sft.max_steps=1",
+        "sft.val_fraction=0",
+        f"collect.path={described(tmp_path, text)}",
+        f"runner.logger.log_path={tmp_path}/logs",
+        "runner.logger.logger_backends=[]",
+    )
     assert main(["sft", *settings]) == 0
     printed = "".join(capfd.readouterr())
     assert "2 demonstrations of 3 episodes" in printed
