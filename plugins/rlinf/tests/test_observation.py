@@ -55,7 +55,7 @@ def test_tensors_are_those_that_are_printed():
     assert printed["states"].dtype == torch.float32
 
 
-def test_sentences_are_asked_for_as_the_page_prints_them_or_stand_alone():
+def test_instructions_stand_in_a_question_or_alone():
     assert as_printed(observation(), SPEC)["task_descriptions"] == [
         "What action should the robot take to use an arm to place the empty cup on the coaster?",
         "What action should the robot take to press a?",
@@ -70,16 +70,13 @@ def test_one_camera_leaves_no_wrists():
 
 
 @pytest.mark.parametrize(
-    ("cameras", "said"),
+    ("cameras", "words"),
     [
-        ((), "env two_arms has no camera"),
-        (
-            (*SPEC.cameras[:2], CameraSpec("right", 2, 4)),
-            "cameras differ in size: left 2x3, right 2x4",
-        ),
+        ((), ["two_arms"]),
+        ((*SPEC.cameras[:2], CameraSpec("right", 2, 4)), ["left 2x3", "right 2x4"]),
     ],
 )
-def test_what_can_not_be_printed_is_refused(cameras, said):
+def test_cameras_that_can_not_be_printed_are_refused(refused, cameras, words):
     spec = replace(SPEC, cameras=cameras)
-    with pytest.raises(ConfigError, match=said):
+    with refused(ConfigError, *words):
         as_printed(observation(spec), spec)

@@ -50,7 +50,7 @@ def test_each_rule_has_a_key_and_says_something_about_it(component):
         assert rule.note, rule.theirs
 
 
-def test_what_the_tables_repeat_of_the_envs_is_what_they_have():
+def test_the_tables_agree_with_the_envs():
     assert {name: len(tasks) for name, tasks in SUITES.items()} == libero.TASKS
     assert {
         theirs: len(BENCHMARKS[ours]) for theirs, ours in metaworld.SUITES.items()

@@ -39,10 +39,14 @@ def test_do_sample_decides_whatever_the_temperature_and_the_order(turned):
 @pytest.mark.parametrize(
     ("override", "read"),
     [
-        ("fsdp.sharding_strategy=full_shard",
-         lambda c: c.actor.fsdp_config.sharding_strategy == "full_shard"),
-        ("actor.fsdp.gradient_checkpointing=true",
-         lambda c: c.actor.fsdp_config.gradient_checkpointing),
+        (
+            "fsdp.sharding_strategy=full_shard",
+            lambda c: c.actor.fsdp_config.sharding_strategy == "full_shard",
+        ),
+        (
+            "actor.fsdp.gradient_checkpointing=true",
+            lambda c: c.actor.fsdp_config.gradient_checkpointing,
+        ),
         ("do_sample=true", lambda c: not c.rollout.eval_deterministic),
         ("rollout.sampling_params.do_sample=false", lambda c: c.rollout.eval_deterministic),
         ("algorithm.temperature=1.0", lambda c: not c.rollout.eval_deterministic),
@@ -56,7 +60,7 @@ def test_do_sample_decides_whatever_the_temperature_and_the_order(turned):
         ("env.train.group_size=4", lambda c: c.algorithm.group_size == 4),
         ("algorithm.n_chunk_steps=10", lambda c: True),  # 20 steps // chunks of 2
     ],
-)  # fmt: skip
+)
 def test_spellings_are_translated_with_a_warning(override, read):
     with pytest.warns(ConfigWarning):
         assert read(compose([*TOY, override]))
@@ -84,11 +88,10 @@ def test_recipes_may_have_these_spellings(tmp_path):
         "env.eval.group_size=8",
     ],
 )
-def test_a_meaning_that_would_be_lost_is_refused(override):
+def test_a_meaning_that_would_be_lost_is_refused(override, refused):
     key, _, value = override.partition("=")
-    with pytest.raises(ConfigError) as caught:
+    with refused(ConfigError, key, value):
         compose([*TOY, override])
-    assert key in caught.value.message and value in caught.value.message
 
 
 def test_the_key_of_rlcore_wins_in_the_same_file(tmp_path):
@@ -106,7 +109,7 @@ def test_settings_that_have_one_value_are_taken_as_they_stand():
 
 
 @pytest.mark.filterwarnings("ignore::rlcore.config.warning.ConfigWarning")
-def test_the_crop_of_an_env_is_the_policys():
+def test_the_crop_of_an_env_is_the_policys(refused):
     """The documents switch it off; a model that has it takes the value, another one can't."""
     words = ["env=toy", "algorithm=ppo"]
     off = ["env.train.center_crop=False", "env.eval.center_crop=False"]
@@ -116,35 +119,35 @@ def test_the_crop_of_an_env_is_the_policys():
     assert on.actor.model.center_crop
     config = compose([*words, with_crop, "actor.model.center_crop=true", *off])
     assert not config.actor.model.center_crop
-    with pytest.raises(ConfigError, match=r"env\.eval\.center_crop must be false, or left out"):
+    with refused(ConfigError, "env.eval.center_crop"):
         compose([*words, without, "env.eval.center_crop=true"])
 
 
 @pytest.mark.long
-def test_keys_without_effect_are_passed_over_and_named():
+def test_keys_without_effect_are_passed_over_and_named(refused):
     """RoboTwin's own files have them."""
     words = ["env=robotwin_lift_pot", "model=pi0", "algorithm=ppo"]
     task = "env.train.task_config"
-    with pytest.warns(ConfigWarning, match=rf"{task}\.save_freq: without effect"):
+    with pytest.warns(ConfigWarning, match=rf"{task}\.save_freq"):
         assert compose([*words, f"{task}.save_freq=3"]) == compose(words)
-    with pytest.warns(ConfigWarning, match=r"data_type\.rgb, .*data_type\.depth: without effect"):
+    with pytest.warns(ConfigWarning, match=r"data_type\.rgb, .*data_type\.depth"):
         kept = compose([*words, f"{task}.data_type={{rgb: true, depth: true}}"])
     assert kept == compose(words)
     for key, value in (("data_type.qpos", "false"), ("render_freq", "1")):
-        with pytest.raises(ConfigError, match=rf"env\.train\.task_config\.{key} must be"):
+        with refused(ConfigError, f"{task}.{key}"):
             compose([*words, f"{task}.{key}={value}"])
-    with pytest.raises(ConfigError, match=r"unknown key 'env\.train\.save_freq'"):
+    with refused(ConfigError, "env.train.save_freq"):
         compose([*words, "env.train.save_freq=3"])
 
 
-def test_without_the_plugin_a_spelling_is_refused_with_the_command_that_installs_it(monkeypatch):
+def test_without_the_plugin_a_spelling_is_refused_with_the_command_that_installs_it(
+    monkeypatch, refused
+):
     """`configs/extras.json` lists the keys that the plugin translates."""
     installed = {name: folder for name, folder in bind.folders().items() if name != "rlcore-rlinf"}
     monkeypatch.setattr(bind, "folders", lambda: installed)
     registry = Registry.load(environ={"RLCORE_BLOCK_PLUGINS": "rlinf"})
     keys = [*DO_SAMPLE, *TEMPERATURES, *RENAMED, *ONE_VALUE, *CROPS_OF_ENVS, CHUNK_STEPS]
     for key in keys:
-        with pytest.raises(ConfigError) as caught:
+        with refused(ConfigError, "requirements/install.sh", text=False):
             compose([*TOY, f"{key}=1"], registry=registry)
-        assert "unknown key" in caught.value.message
-        assert "plugin that is not installed" in (caught.value.hint or ""), key

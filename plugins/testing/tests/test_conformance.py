@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from rlcore_testing import BackendConformance, EnvConformance, PolicyConformance, check
 from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 
@@ -39,10 +38,10 @@ def test_the_function_gives_findings_instead_of_failures():
     assert check("env", "toy", max_episode_steps=20) == []
 
 
-def test_settings_that_are_none_are_named():
+def test_unknown_settings_of_a_test_class_are_refused(refused):
     """A slip in a test class is the author's, not a finding."""
     suite = type("Suite", (EnvConformance,), {"name": "toy", "settings": {"max_steps": 3}})
-    with pytest.raises(ConfigError, match="max_steps"):
+    with refused(ConfigError, "max_steps"):
         suite().config()
 
 

