@@ -10,6 +10,7 @@ from __future__ import annotations
 from rlcore.api.run import config_to_evaluate
 from rlcore.checks.run import check
 from rlcore.config.compose import compose, recipe_of, to_yaml
+from rlcore.files.damaged_files import OtherVersionError
 from rlcore.plugins.entry_points import Installed
 from rlcore.rollout.schedule import evaluation_columns
 from rlcore.runs.checkpoint import (
@@ -40,6 +41,7 @@ __all__ = [
     "Assembly",
     "HookError",
     "Installed",
+    "OtherVersionError",
     "assemble",
     "check",
     "collect",

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from demonstration_cases import COLLECT, SPEC, demonstration, write
+from internals import OtherVersionError
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
@@ -19,7 +20,6 @@ from rlcore.demonstrations.safetensors_format import (
     DemonstrationWriter,
     SafetensorsFormat,
 )
-from rlcore.files.damaged_files import OtherVersionError
 
 
 def assert_equal(read, written):

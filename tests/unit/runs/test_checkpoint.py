@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from internals import OtherVersionError
 from safetensors import SafetensorError
 
 import rlcore
 from rlcore.contracts.errors import CheckpointError
 from rlcore.files import digests
-from rlcore.files.damaged_files import OtherVersionError
 from rlcore.runs.checkpoint import (
     find_checkpoint,
     load_checkpoint,

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from internals import OtherVersionError
 
 from rlcore.contracts.episodes import EpisodeOutcome
 from rlcore.contracts.errors import CheckpointError
 from rlcore.contracts.specs import Episode
-from rlcore.files.damaged_files import OtherVersionError
 from rlcore.runs.tables import (
     EpisodeResult,
     from_outcomes,
