@@ -1,4 +1,4 @@
-"""What counts as a line of code."""
+"""Lines of code are counted."""
 
 from __future__ import annotations
 

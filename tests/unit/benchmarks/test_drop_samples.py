@@ -1,4 +1,4 @@
-"""The benchmark runs from end to end, and all its ways lead to the same weights."""
+"""The benchmark runs from end to end, and all its variants lead to the same weights."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ pytest.importorskip("rlcore_algo_grpo")
 
 @pytest.mark.long
 def test_dropping_and_masking_are_the_same_update(figures_of, tmp_path: Path):
-    words = ["env=metaworld", "model=pi0_tiny", "algorithm=ppo", "cluster.backend=local",
-             "env.train.image_size=64", "env.eval.image_size=64"]  # fmt: skip
+    words = ["env=metaworld", "model=pi0_tiny", "algorithm=ppo", "cluster.backend=local"]
+    words += ["env.train.image_size=64", "env.eval.image_size=64"]
     with LocalGroup(assemble(compose(words)).worker_specs) as group:
         group.start()
         group.save(tmp_path / "start")
-    told = [f"actor.model.model_path={tmp_path}/start", "actor.model.openpi.max_token_len=null"]
-    figures = figures_of("drop_samples", *told, *SMALL, "--repeats", "1")
+    model = [f"actor.model.model_path={tmp_path}/start", "actor.model.openpi.max_token_len=null"]
+    figures = figures_of("drop_samples", *model, *SMALL, "--repeats", "1")
     counts = list(figures["evaluated"].values())
     assert counts[0] == figures["places"] == 8 * 3  # 8 episodes of 30 steps in chunks of 10
     assert counts[0] >= counts[1] > counts[2] > 0

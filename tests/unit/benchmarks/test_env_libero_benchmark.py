@@ -25,7 +25,7 @@ def test_the_two_play_by_turns(monkeypatch):
         )
         for name, steps in (("ours", 8), ("peer", 4))
     }
-    # a round takes half a second of CPU time, whoever plays
+    # a round takes half a second of CPU time, on either side
     monkeypatch.setattr(env_libero, "cpu_seconds", lambda: len(order) / 4)
     speeds = env_libero.in_turn(sides, 3)
     plays = [line for line in order if line.endswith("plays")]

@@ -31,7 +31,7 @@ def parts() -> Iterator[None]:
     sys.path.remove(str(ROOT / "benchmarks"))
 
 
-def test_what_is_left_behind_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_leftovers_of_a_run_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     from parts import leftovers
     from parts.command import MARK, Command
 
@@ -126,6 +126,4 @@ def test_each_broken_promise_is_named():
         {"leftovers": replace(kept.leftovers, partial=(".partial-1-step_000003",))},
     ):
         assert len(list(broken(row, replace(kept, **change)))) == 1, change
-    assert list(broken(ROWS["env-worker"], replace(kept, exit_code=0, errors=[]))) == [
-        "it never said what it recovered from"
-    ]
+    assert len(list(broken(ROWS["env-worker"], replace(kept, exit_code=0, errors=[])))) == 1

@@ -13,12 +13,12 @@ from parts import divided, transfers
 from parts.queues import Carried
 
 
-def test_what_a_core_would_carry_follows_from_its_cpu_time() -> None:
+def test_the_rate_of_a_core_follows_from_its_cpu_time() -> None:
     # 1000 messages in 0.5 CPU-seconds, however long they took
     assert Carried(pairs=2, messages=1000, wall=4.0, cpu=0.5).rate == 2000.0
 
 
-def test_ways_are_compared_with_the_first() -> None:
+def test_transports_are_compared_with_the_first() -> None:
     seconds = {"object_store": 0.5, "broadcast": 1.0}
     head, row = transfers.table([transfers.Transfer(64 * 2**20, seconds)])
     assert head.split()[-2:] == list(seconds)
@@ -34,7 +34,7 @@ def test_updates_are_compared_with_one_process() -> None:
 
 
 @pytest.mark.exhaustive
-def test_all_of_it_runs(figures_of) -> None:
+def test_the_benchmark_runs_from_end_to_end(figures_of) -> None:
     figures = figures_of("scaling", "--quick")
     assert figures["queues"][0]["messages"] == 40  # 20 observations and their answers
     assert set(figures["sync"][0]["seconds"]) == set(transfers.TRANSPORTS)

@@ -41,8 +41,10 @@ class System:
     def log(self) -> str:
         return (self.folder / "log").read_text()
 
-    def run(self, **settings: str) -> subprocess.CompletedProcess[str]:
-        """Run the script as somebody who is not root, with settings of the fakes."""
+    def run(
+        self, *words: object, script: str = "vulkan.sh", **settings: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a script as a user who is not root, with settings of the fakes."""
         environment = {
             "PATH": f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
             "USER_ID": "1000",
@@ -51,10 +53,9 @@ class System:
             "MESA": str(self.folder / "mesa"),
             "LOG": str(self.folder / "log"),
         }
-        return subprocess.run(
-            ["bash", str(self.folder / "vulkan.sh")],
-            env=environment | settings, capture_output=True, text=True, check=True,
-        )  # fmt: skip
+        command = ["bash", str(self.folder / script), *map(str, words)]
+        env = environment | settings
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=True)
 
 
 @pytest.fixture
@@ -91,43 +92,43 @@ def test_root_needs_no_sudo(system: System) -> None:
     assert "sudo" not in system.log and "apt-get install" in system.log
 
 
-def test_who_may_not_install_is_told_the_commands(system: System) -> None:
-    said = system.run(OFFERED="25.0.7-2~bpo12+1").stderr
-    assert f"bookworm-backports main' > {system.backports}" in said
-    assert "apt-get install -y -t bookworm-backports mesa-vulkan-drivers" in said
+def test_a_user_who_may_not_install_is_shown_the_commands(system: System) -> None:
+    shown = system.run(OFFERED="25.0.7-2~bpo12+1").stderr
+    assert f"bookworm-backports main' > {system.backports}" in shown
+    assert "apt-get install -y -t bookworm-backports mesa-vulkan-drivers" in shown
     assert "apt-get install" not in system.log and not system.backports.exists()
 
 
 def test_a_mirror_without_backports_leaves_no_list_behind(system: System) -> None:
-    said = system.run(MAY_SUDO="yes").stderr
-    assert "apt-get could not install them from bookworm-backports" in said
-    assert "as root:" in said and not system.backports.exists()
+    shown = system.run(MAY_SUDO="yes").stderr
+    assert "bookworm-backports" in shown and "as root:" in shown
+    assert not system.backports.exists()
 
 
 def test_a_version_that_is_still_too_old_is_named(system: System) -> None:
     (system.folder / "etc/os-release").write_text("VERSION_CODENAME=jammy\n")
     (system.folder / "mesa").write_text("22.0.1-1ubuntu2\n")
-    said = system.run(MAY_SUDO="yes", OFFERED="23.2.1-1ubuntu3.1~22.04.3").stderr
-    assert "needs Mesa 24 or newer, this system offers 23.2.1-1ubuntu3.1~22.04.3" in said
+    shown = system.run(MAY_SUDO="yes", OFFERED="23.2.1-1ubuntu3.1~22.04.3").stderr
+    assert "Mesa 24" in shown and "23.2.1-1ubuntu3.1~22.04.3" in shown
     assert "apt-get install" in system.log
 
 
-def test_a_recent_one_is_left_alone(system: System) -> None:
+def test_a_recent_version_is_left_alone(system: System) -> None:
     (system.folder / "mesa").write_text("25.0.7-2\n")
     done = system.run(USER_ID="0")
     assert (done.stdout, done.stderr, system.log) == ("", "", "")
 
 
-def test_what_is_done_as_root_is_said_before(system: System) -> None:
-    said = system.run(USER_ID="0", OFFERED="25.0.7-2~bpo12+1").stdout.splitlines()
-    assert said[0].startswith("vulkan: as root: echo 'deb http://mirror.example/debian")
-    assert "apt-get install -y -t bookworm-backports mesa-vulkan-drivers libvulkan1" in said[1]
-    assert all("INSTALL_SYSTEM=no" in line for line in said)
+def test_commands_of_root_are_shown_first(system: System) -> None:
+    lines = system.run(USER_ID="0", OFFERED="25.0.7-2~bpo12+1").stdout.splitlines()
+    assert "as root: echo 'deb http://mirror.example/debian" in lines[0]
+    assert "apt-get install -y -t bookworm-backports mesa-vulkan-drivers libvulkan1" in lines[1]
+    assert all("INSTALL_SYSTEM=no" in line for line in lines)
 
 
-@pytest.mark.parametrize("who", [{"USER_ID": "0"}, {"MAY_SUDO": "yes"}])
-def test_the_system_is_left_alone_where_that_is_asked_for(system: System, who) -> None:
-    done = system.run(OFFERED="25.0.7-2~bpo12+1", INSTALL_SYSTEM="no", **who)
+@pytest.mark.parametrize("rights", [{"USER_ID": "0"}, {"MAY_SUDO": "yes"}])
+def test_the_system_is_left_alone_where_the_user_wants_that(system: System, rights) -> None:
+    done = system.run(OFFERED="25.0.7-2~bpo12+1", INSTALL_SYSTEM="no", **rights)
     assert "apt-get install -y -t bookworm-backports mesa-vulkan-drivers" in done.stderr
     assert "install" not in system.log and "update" not in system.log
     assert not system.backports.exists()
@@ -141,17 +142,11 @@ def test_installing_rlcore_leaves_the_system_alone_too(system: System, asked, in
     python = system.folder / "venv/bin/python"
     python.parent.mkdir(parents=True)
     python.symlink_to(shutil.which("true") or "/bin/true")
-    environment = {
-        "PATH": f"{system.folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
-        "USER_ID": "0", "OFFERED": "25", "MESA": str(system.folder / "mesa"),
-        "LOG": str(system.folder / "log"), "INSTALL_SYSTEM": asked, "MAY_SUDO": "",
-    }  # fmt: skip
-    done = subprocess.run(
-        ["bash", f"{system.folder}/requirements/install.sh", "--venv", f"{system.folder}/venv"],
-        env=environment, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    words = ("--venv", system.folder / "venv")
+    settings = {"USER_ID": "0", "OFFERED": "25", "INSTALL_SYSTEM": asked}
+    done = system.run(*words, script="requirements/install.sh", **settings)
     assert ("apt-get install" in system.log) == installs
     if not installs:
-        assert "simulators can't render without libegl1" in done.stderr
-        assert "simulators can't start without libx11-6 libgl1 libsm6 libxext6" in done.stderr
+        assert "libegl1" in done.stderr
+        assert "libx11-6 libgl1 libsm6 libxext6" in done.stderr
         assert "as root: apt-get" not in done.stdout
