@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import shlex
 import shutil
-import subprocess
-import sys
 from collections import OrderedDict
 from dataclasses import replace
 
@@ -366,17 +363,6 @@ def test_our_checkpoints_load_in_openpi(folder, original, pi05, env_spec, tmp_pa
     for values in stats["norm_stats"].values():
         assert set(values) == {"mean", "std", "q01", "q99"}
         assert all(isinstance(number, float) for row in values.values() for number in row)
-
-
-@pytest.mark.long
-def test_pytorch_model_bin_names_its_conversion(folder, original, pi05, env_spec, refuse):
-    """The command works as it stands."""
-    (folder / "model.safetensors").unlink()
-    torch.save(original.state_dict(), folder / "pytorch_model.bin")
-    error = refuse(settings(folder, pi05=pi05), "model.safetensors", text=False)
-    command = str(error.hint).partition(": ")[2].replace("python", shlex.quote(sys.executable), 1)
-    subprocess.run(command, shell=True, check=True)
-    assert_holds(make(settings(folder, pi05=pi05), env_spec=env_spec), original)
 
 
 @pytest.mark.parametrize(

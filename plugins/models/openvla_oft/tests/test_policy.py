@@ -9,7 +9,6 @@ import pytest
 import torch
 from rlcore_model_openvla_oft.policy import make
 from rlcore_model_openvla_oft.settings import OpenVLAOFTConfig
-from rlcore_policy_gradient.reduce import at_level
 
 from rlcore.contracts.rng import RowKeys
 
@@ -66,24 +65,6 @@ def test_tokens_are_drawn_one_uniform_number_each(env_spec, observe):
                 token += 1
                 total += probabilities[row, slot, token]
             assert tokens[row, slot] == token
-
-
-def test_all_three_granularities_of_the_log_prob(env_spec, observe):
-    """Elementwise `[B, C, A]`; an action's is the sum of its entries, a chunk's that of all."""
-    policy = policy_of(env_spec)
-    logprobs = policy.act(policy.prepare(observe(env_spec, 3)), KEYS).logprobs
-    assert logprobs.shape == (3, 2, 4)
-    by_action, by_chunk = torch.zeros(3, 2), torch.zeros(3)
-    for row in range(3):
-        for step in range(2):
-            by_action[row, step] = sum(logprobs[row, step, entry] for entry in range(4))
-        by_chunk[row] = by_action[row, 0] + by_action[row, 1]
-    valid = torch.ones(3, 2, dtype=torch.bool)
-    levels = ("token_level", "action_level", "chunk_level")
-    got = {level: at_level(logprobs, valid, level) for level in levels}
-    torch.testing.assert_close(got["token_level"].reshape(3, 2, 4), logprobs)
-    torch.testing.assert_close(got["action_level"].reshape(3, 2), by_action)
-    torch.testing.assert_close(got["chunk_level"].reshape(3), by_chunk)
 
 
 def test_only_executed_entries_count(env_spec, observe, demonstrate):
