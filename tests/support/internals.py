@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from rlcore.api.run import config_to_evaluate
 from rlcore.checks.run import check
-from rlcore.config.compose import compose, recipe_of, to_yaml
+from rlcore.config.compose import compose, load, recipe_of, to_yaml
 from rlcore.files.damaged_files import OtherVersionError
 from rlcore.plugins.entry_points import Installed
 from rlcore.rollout.schedule import evaluation_columns
@@ -52,6 +52,7 @@ __all__ = [
     "evaluation_columns",
     "find_checkpoint",
     "has_checkpoint",
+    "load",
     "load_checkpoint",
     "make_group",
     "protocol_spec",

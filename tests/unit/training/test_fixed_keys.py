@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 import torch
-from internals import compose, load_checkpoint, save_checkpoint, to_yaml
+from internals import compose, load, load_checkpoint, save_checkpoint, to_yaml
 
 from rlcore.checks.facts import gather_facts
-from rlcore.config.compose import load
 from rlcore.config.recipes import read_mapping
 from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import CheckpointError, ConfigError
