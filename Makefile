@@ -19,7 +19,7 @@ CHECKED := rlcore plugins tests benchmarks examples docs
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest \
   -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help install train test types tests test-all test-exhaustive lint format wheels docs clean
+.PHONY: help install train test types tests test-all test-exhaustive bench lint format wheels docs clean
 
 help: ## what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -50,6 +50,9 @@ test-all: install ## the long tests too: less than an hour on two cores
 
 test-exhaustive: install ## every case of a table (starts, placements, kernels): two hours or more
 	$(PYTEST) --durations=0 -m exhaustive $(ARGS)
+
+bench: install ## measure speed on this machine, 20 minutes; writes docs/benchmarks.md
+	$(BIN)/python benchmarks/bench.py $(ARGS)
 
 lint: install ## style and types
 	$(BIN)/ruff check $(CHECKED)

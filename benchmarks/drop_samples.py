@@ -21,8 +21,8 @@ from statistics import median
 from typing import Any
 
 import torch
+from parts.learners import Played, make_algorithm, make_learner, play
 from parts.machine import Machine
-from parts.ours import training_order
 from rlcore_policy_gradient import on_policy
 from rlcore_policy_gradient.minibatch import Advantages
 from rlcore_policy_gradient.samples import Samples, make_samples
@@ -31,13 +31,8 @@ from rlcore_policy_gradient.settings import PolicyGradientConfig
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.trajectory import Trajectory
-from rlcore.learner.update import Learner
 from rlcore.placement import Inventory
-from rlcore.plugins.import_target import load_target
 from rlcore.training.assembly import Assembly, assemble
-from rlcore.training.gather import gather
-from rlcore.workers.local_group import LocalGroup
-from rlcore.workers.policy_worker import PolicyWorkerSettings
 
 TASKS = (
     "[button-press-v3,button-press-topdown-v3,button-press-topdown-wall-v3,button-press-wall-v3]"
@@ -125,13 +120,14 @@ def measure(overrides: Sequence[str], repeats: int) -> Report:
     torch.set_num_threads(1)  # so that CPU time is work, and others on the machine matter little
     assembly = assemble(config)
     machine = Machine.this(sum(node.cpus for node in Inventory.local().nodes))
-    trajectory, success = play(assembly)
+    played = play(assembly)
+    trajectory = played.trajectory
     seconds: dict[str, list[float]] = {way: [] for way in TRANSPORTS}
     apart: dict[str, float] = {}
     for repeat in range(repeats + 1):  # the first warms up
         weights: dict[str, dict[str, torch.Tensor]] = {}
         for way in TRANSPORTS[:: 1 if repeat % 2 else -1]:
-            took, weights[way] = update(assembly, trajectory, way)
+            took, weights[way] = update(assembly, played, way)
             if repeat:
                 seconds[way].append(took)
         for way in TRANSPORTS:
@@ -144,34 +140,21 @@ def measure(overrides: Sequence[str], repeats: int) -> Report:
     return Report(
         machine,
         places=len(samples),
-        success=success,
+        success=played.success,
         evaluated={way: int(evaluated(samples, trajectory, way).sum()) for way in TRANSPORTS},
         seconds={way: median(took) for way, took in seconds.items()},
         apart=apart,
     )
 
 
-def play(assembly: Assembly) -> tuple[Trajectory, float]:
-    """One training rollout, and the share of its episodes that succeeded."""
-    with LocalGroup(assembly.worker_specs) as group:
-        group.start()
-        outcomes = gather(group, assembly, training_order(assembly, 0)).outcomes
-        (trajectory,) = (
-            worker._trajectory for role, worker in group._workers.items() if "actor" in role
-        )
-    return trajectory, sum(outcome.success for outcome in outcomes) / len(outcomes)
-
-
-def update(
-    assembly: Assembly, trajectory: Trajectory, way: str
-) -> tuple[float, dict[str, torch.Tensor]]:
+def update(assembly: Assembly, played: Played, way: str) -> tuple[float, dict[str, torch.Tensor]]:
     """CPU seconds of an update by a learner of its own, and the weights it led to."""
-    made, settings = _learner(assembly)
+    learner, policy = make_learner(assembly, played.weights)
     with _evaluating(way):
         begin = time.process_time()
-        made.update(copy.copy(trajectory), 0)
+        learner.update(copy.copy(played.trajectory), 0)
         took = time.process_time() - begin
-    return took, {name: x.detach().clone() for name, x in settings.state_dict().items()}
+    return took, {name: x.detach().clone() for name, x in policy.state_dict().items()}
 
 
 def evaluated(samples: Samples, trajectory: Trajectory, way: str) -> torch.Tensor:
@@ -184,7 +167,8 @@ def evaluated(samples: Samples, trajectory: Trajectory, way: str) -> torch.Tenso
 
 
 def advantages(assembly: Assembly, trajectory: Trajectory) -> Advantages:
-    made: Advantages = _algorithm(assembly).advantages(trajectory)
+    algorithm: Any = make_algorithm(assembly)
+    made: Advantages = algorithm.advantages(trajectory)
     return made
 
 
@@ -204,26 +188,6 @@ def _evaluating(way: str) -> Iterator[None]:
         yield
     finally:
         on_policy.make_samples = before
-
-
-def _learner(assembly: Assembly) -> tuple[Learner, Any]:
-    settings, config = _settings(assembly), assembly.config
-    policy = load_target(settings.policy_target)(config.actor.model, env_spec=settings.env_spec)
-    policy.set_progress(0)
-    made = Learner(
-        policy, _algorithm(assembly), config.actor, config.algorithm, seed=config.runner.seed
-    )
-    return made, policy
-
-
-def _algorithm(assembly: Assembly) -> Any:
-    return load_target(_settings(assembly).algorithm_target)(assembly.config.algorithm)
-
-
-def _settings(assembly: Assembly) -> PolicyWorkerSettings:
-    settings = assembly.worker_specs.members_of("actor")[0].settings
-    assert isinstance(settings, PolicyWorkerSettings)
-    return settings
 
 
 def main() -> None:
