@@ -46,8 +46,8 @@ def demonstration(task=0, trial=0, success=True, length=7):
 
 def written(form, path, demonstrations):
     with form.write(path, SPEC, COLLECT, seed=1, interpreters=()) as writer:
-        for one in demonstrations:
-            writer.add(one)
+        for demo in demonstrations:
+            writer.add(demo)
 
 
 def everything(data: LeRobotSet):

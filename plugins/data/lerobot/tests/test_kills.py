@@ -105,7 +105,7 @@ def test_a_killed_collection_opens_with_its_complete_episodes_and_goes_on(tmp_pa
                 data = format_of(path).read(path)
                 done = len(data)
                 assert len(everything(data)) == done
-                assert all(one.frames["front"].any() for one in everything(data))
+                assert all(demo.frames["front"].any() for demo in everything(data))
             assert before <= done <= len(MADE)
             before = done
         assert before == len(MADE)
@@ -113,9 +113,9 @@ def test_a_killed_collection_opens_with_its_complete_episodes_and_goes_on(tmp_pa
             form().check_folder(path, SPEC, COLLECT, seed=1)
             with form().write(path, SPEC, COLLECT, seed=1, interpreters=()) as writer:
                 there = writer.episodes()
-                for one in MADE:
-                    if one.episode._replace(group=-1) not in there:
-                        writer.add(one)
+                for demo in MADE:
+                    if demo.episode._replace(group=-1) not in there:
+                        writer.add(demo)
             by_lerobots_rules(path)
             data = format_of(path).read(path)
             assert data.complete and len(everything(data)) == len(MADE)

@@ -86,11 +86,11 @@ def compared(tmp_path: Path, keys: Sequence[str], model: Sequence[str], most: fl
     }
     sets = {form: list(format_of(path).read(path).split(0.0, 0)[0]) for form, path in paths.items()}
     for form, episodes in sets.items():
-        for mine, one in zip(episodes, sets["safetensors"], strict=True):
-            assert mine.episode == one.episode and mine.instruction == one.instruction
-            np.testing.assert_array_equal(mine.states, one.states)
-            np.testing.assert_array_equal(mine.actions, one.actions)
-            for name, frames in one.frames.items():
+        for mine, demo in zip(episodes, sets["safetensors"], strict=True):
+            assert mine.episode == demo.episode and mine.instruction == demo.instruction
+            np.testing.assert_array_equal(mine.states, demo.states)
+            np.testing.assert_array_equal(mine.actions, demo.actions)
+            for name, frames in demo.frames.items():
                 off = np.abs(mine.frames[name].astype(int) - frames).mean()
                 print(form, mine.episode, name, f"{off:.2f} of 255")
                 assert off <= (most if form in ("lerobot", "lerobot_v21") else 0)

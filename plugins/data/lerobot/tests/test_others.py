@@ -54,7 +54,7 @@ def test_numbers_become_the_envs_and_frames_are_those_of_their_rows(tmp_path, ve
     learned, held_back = data.split(0.0, seed=0)
     assert not len(held_back)
     # the second episode is two demonstrations, as it has two sentences
-    assert [(one.instruction, len(one.actions)) for one in learned] == [
+    assert [(demo.instruction, len(demo.actions)) for demo in learned] == [
         ("lift the pot", 5),
         ("lift the pot", 2),
         ("put it down", 2),
@@ -79,7 +79,7 @@ def test_numbers_become_the_envs_and_frames_are_those_of_their_rows(tmp_path, ve
 def test_validation_holds_back_whole_episodes(tmp_path):
     foreign(tmp_path / "pots", "v3.0")
     learned, held_back = format_of(described(tmp_path)).read(described(tmp_path)).split(0.3, seed=1)
-    both = {one.episode.trial for one in learned}, {one.episode.trial for one in held_back}
+    both = {demo.episode.trial for demo in learned}, {demo.episode.trial for demo in held_back}
     assert not both[0] & both[1] and both[0] | both[1] == {0, 1, 2} and len(both[1]) == 1
 
 
@@ -88,9 +88,9 @@ def test_frames_are_scaled_turned_and_left_out_on_request(tmp_path):
     camera = "{from: observation.images.top, size: [16, 24], upside_down: true}"
     text = DESCRIPTION.replace("observation.images.top", camera) + "stride: 2\n"
     data = format_of(described(tmp_path)).read(described(tmp_path, text))
-    one = data.split(0.0, seed=0)[0][0]
-    assert one.frames["front"].shape == (3, 16, 24, 3)
-    np.testing.assert_array_equal(one.frame_steps, [0, 2, 4])
+    demo = data.split(0.0, seed=0)[0][0]
+    assert demo.frames["front"].shape == (3, 16, 24, 3)
+    np.testing.assert_array_equal(demo.frame_steps, [0, 2, 4])
     data.check(replace(SPEC, cameras=(CameraSpec("front", 16, 24),)))
 
 
@@ -190,7 +190,7 @@ def test_forms_that_converters_of_others_write_are_read(tmp_path, version, refus
     data = format_of(file).read(file)
     data.check(SPEC)
     learned = data.split(0.0, seed=0)[0]
-    assert [(one.episode.trial, one.instruction) for one in learned] == [
+    assert [(demo.episode.trial, demo.instruction) for demo in learned] == [
         (0, texts[0]),
         (2, texts[1]),
     ]

@@ -44,7 +44,7 @@ def test_the_lines_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         tmp_path / f"logs/run0/{part}/model.safetensors"
         for part in ("sft", "checkpoints/step_000000/actor")
     )
-    assert len({one.read_bytes() for one in weights}) == 1
+    assert len({file.read_bytes() for file in weights}) == 1
     assert Path(learned.config.actor.model.model_path or "").parent.name == "step_000000"
     assert main(["resume", "logs/run0", "runner.max_epochs=1"]) == 0
     assert rlcore.open_run("logs/run0").checkpoint().step == 1

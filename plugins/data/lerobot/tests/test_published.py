@@ -107,18 +107,18 @@ def test_published_sets_are_read(
         table = pa.table({"task_index": [0], "task": ["pick up the cube"]})
         pq.write_table(table, path / "meta/tasks.parquet")
     read = read_as_env(sets, name, cameras)
-    assert [len(one.actions) for one in read] == lengths
-    assert {one.instruction for one in read} == {"pick up the cube"}
+    assert [len(demo.actions) for demo in read] == lengths
+    assert {demo.instruction for demo in read} == {"pick up the cube"}
     tables = [pq.read_table(file) for file in sorted(path.glob("data/*/*.parquet"))]
-    columns = ("observation.state", "observation.velocity")
     states, velocities = (
-        np.concatenate([np.stack(table[one].to_numpy()) for table in tables]) for one in columns
+        np.concatenate([np.stack(table[f"observation.{name}"].to_numpy()) for table in tables])
+        for name in ("state", "velocity")
     )
-    ours = np.concatenate([one.states for one in read])
+    ours = np.concatenate([demo.states for demo in read])
     np.testing.assert_allclose(ours[:, :5], states[:, :5] * 0.5, rtol=1e-6)
     np.testing.assert_array_equal(ours[:, 5], states[:, 5])
-    np.testing.assert_array_equal(np.concatenate([one.actions for one in read]), velocities)
+    np.testing.assert_array_equal(np.concatenate([demo.actions for demo in read]), velocities)
     if cameras:
         videos = [frame for file in sorted(path.rglob("*.mp4")) for frame in bare(file)]
-        frames = np.concatenate([one.frames["up"] for one in read])
+        frames = np.concatenate([demo.frames["up"] for demo in read])
         np.testing.assert_array_equal(frames, np.stack(videos))

@@ -32,15 +32,15 @@ def test_states_and_actions_are_equal_and_frames_nearly(form, tmp_path):
     assert data.starts() == {("push", 5), ("reach", 7), ("reach", 2)}
     data.check(SPEC)
     read = everything(data)  # without the one that failed
-    assert [one.episode for one in read] == [Episode(0, 7), Episode(1, 5)]
-    for one, other in zip(read, [made[1], made[0]], strict=True):
-        assert one.instruction == other.instruction and one.success
-        np.testing.assert_array_equal(one.states, other.states)
-        np.testing.assert_array_equal(one.actions, other.actions)
-        np.testing.assert_array_equal(one.frame_steps, other.frame_steps)
-        assert one.states.dtype == one.actions.dtype == np.float32
-        assert list(one.frames) == ["wrist", "front"]
-        for name, frames in one.frames.items():
+    assert [demo.episode for demo in read] == [Episode(0, 7), Episode(1, 5)]
+    for demo, other in zip(read, [made[1], made[0]], strict=True):
+        assert demo.instruction == other.instruction and demo.success
+        np.testing.assert_array_equal(demo.states, other.states)
+        np.testing.assert_array_equal(demo.actions, other.actions)
+        np.testing.assert_array_equal(demo.frame_steps, other.frame_steps)
+        assert demo.states.dtype == demo.actions.dtype == np.float32
+        assert list(demo.frames) == ["wrist", "front"]
+        for name, frames in demo.frames.items():
             off = np.abs(frames.astype(int) - other.frames[name]).max()
             assert off == 0 if form.images else off <= ERROR
 
@@ -77,7 +77,7 @@ def test_a_killed_collection_opens_and_goes_on(tmp_path, refused):
             with pytest.raises(ValueError):
                 writer.add(demonstration(1, 2))
         data = format_of(path).read(path)
-        assert data.complete and [one.episode.trial for one in everything(data)] == [0, 1, 2]
+        assert data.complete and [demo.episode.trial for demo in everything(data)] == [0, 1, 2]
         assert (path / "meta/rlcore_episodes.jsonl").read_text().startswith(rows)
 
 
@@ -172,13 +172,13 @@ def test_statistics_of_all_are_those_of_all_numbers(tmp_path):
     made = [demonstration(0, 0), demonstration(0, 1, length=3)]
     written(formats.LeRobotV3(), tmp_path, made)
     stats = json.loads((tmp_path / "meta/stats.json").read_text())
-    actions = np.concatenate([one.actions for one in made]).astype(float)
+    actions = np.concatenate([demo.actions for demo in made]).astype(float)
     mine = stats["action"]
     np.testing.assert_allclose(mine["mean"], actions.mean(0))
     np.testing.assert_allclose(mine["std"], actions.std(0))
     np.testing.assert_array_equal(mine["min"], actions.min(0))
     assert mine["count"] == [10]
-    frames = np.concatenate([one.frames["front"] for one in made]) / 255
+    frames = np.concatenate([demo.frames["front"] for demo in made]) / 255
     mine = stats["observation.images.front"]
     np.testing.assert_allclose(np.ravel(mine["mean"]), frames.mean((0, 1, 2)))
     np.testing.assert_allclose(np.ravel(mine["std"]), frames.std((0, 1, 2)))

@@ -206,15 +206,15 @@ def test_lerobots_reader_returns_the_written_episodes(
         written(form, path, MADE)
         run(python, READ, path, found)
         read = np.load(found)
-        assert read["task"].tolist() == [one.instruction for one in MADE for _ in one.actions]
+        assert read["task"].tolist() == [demo.instruction for demo in MADE for _ in demo.actions]
         np.testing.assert_array_equal(read["action"], np.concatenate([x.actions for x in MADE]))
-        states = np.concatenate([one.states for one in MADE])
+        states = np.concatenate([demo.states for demo in MADE])
         np.testing.assert_array_equal(read["observation.state"], states)
-        last = np.cumsum([len(one.actions) for one in MADE]) - 1
+        last = np.cumsum([len(demo.actions) for demo in MADE]) - 1
         assert np.flatnonzero(read["next.success"]).tolist() == last.tolist()
         for camera in ("wrist", "front"):
             frames = read[f"observation.images.{camera}"].transpose(0, 2, 3, 1) * 255
-            wanted = np.concatenate([one.frames[camera] for one in MADE]).astype(float)
+            wanted = np.concatenate([demo.frames[camera] for demo in MADE]).astype(float)
             assert np.abs(frames - wanted).max() <= (0.01 if form.images else ERROR)
 
 

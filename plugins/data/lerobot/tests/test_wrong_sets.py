@@ -467,13 +467,13 @@ def test_an_instruction_that_is_no_text_is_refused(tmp_path, refuse, text):
 def test_instructions_in_columns_of_other_names_are_read(tmp_path, columns):
     path = foreign(tmp_path / "pots", "v3.0")
     pq.write_table(pa.table(columns), path / "meta/tasks.parquet")
-    assert {one.instruction for one in read(tmp_path)[0]} == {"lift it", "put it"}
+    assert {demo.instruction for demo in read(tmp_path)[0]} == {"lift it", "put it"}
     (path / "meta/tasks.parquet").unlink()
     if "__index_level_0__" in columns or isinstance(columns["task_index"][0], float):
         return  # forms of tables alone
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     (path / "meta/tasks.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    assert {one.instruction for one in read(tmp_path)[0]} == {"lift it", "put it"}
+    assert {demo.instruction for demo in read(tmp_path)[0]} == {"lift it", "put it"}
 
 
 @pytest.mark.parametrize(
@@ -551,13 +551,13 @@ def test_pictures_are_those_of_pillow_to_the_bit(tmp_path, sampling):
     """As LeRobot's reader decodes them: what upsamples colours otherwise is off by 2 of 255."""
     noise = np.random.default_rng(0).integers(0, 255, (12, 8, 12, 3), np.uint8)
     files = [
-        file_of(one.repeat(8, 0).repeat(8, 1), "JPEG", quality=90, subsampling=sampling)
-        for one in noise
+        file_of(pixels.repeat(8, 0).repeat(8, 1), "JPEG", quality=90, subsampling=sampling)
+        for pixels in noise
     ]
     as_pictures(foreign(tmp_path / "pots", "v3.0"), lambda row: files[row])
     _, frames = read(tmp_path)
-    ours = np.concatenate([one["front"] for one in frames])
-    theirs = np.stack([np.asarray(Image.open(io.BytesIO(one))) for one in files])
+    ours = np.concatenate([named["front"] for named in frames])
+    theirs = np.stack([np.asarray(Image.open(io.BytesIO(file))) for file in files])
     np.testing.assert_array_equal(ours, theirs)
 
 
@@ -610,7 +610,7 @@ def test_tables_that_grow_far_beyond_their_file_are_refused(tmp_path, refuse, na
         rows = [np.zeros(6_000_000), *table["action"].to_pylist()[1:]]
         table = table.set_column(1, name, pa.array(rows, pa.list_(pa.float32())))
     else:
-        rows = {one: many.astype(int) for one in table.column_names if one.endswith("index")}
+        rows = {name: many.astype(int) for name in table.column_names if name.endswith("index")}
         vector = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(6_000_000, np.float32)), 3)
         table = pa.table({**rows, "timestamp": many, "qpos": vector, "action": vector})
     pq.write_table(table, file)
@@ -625,7 +625,7 @@ def test_texts_that_grow_far_beyond_their_file(tmp_path):
     table = pa.table({"task_index": range(10_000), "task": texts})
     pq.write_table(table, path / "meta/tasks.parquet")
     before = pa.total_allocated_bytes()
-    assert {one.instruction for one in read(tmp_path)[0]} == {text}
+    assert {demo.instruction for demo in read(tmp_path)[0]} == {text}
     assert pa.total_allocated_bytes() - before < 64 << 20
 
 
