@@ -240,19 +240,45 @@ RECORD = {
     "format": 1,
     "quick": False,
     "rows": [
-        {"row": "machine/device", "status": "done", "figures": [{
-            "device": "NVIDIA H100 80GB HBM3", "memory_gib": 79.1, "cores": 16,
-            "date": "2026-12-01", "packages": {"torch": "2.11"}}]},
-        {"row": "memory/pi05 lora", "status": "stopped", "figures": [
-            {"parameters": 1},
-            {"micro_batch": 8, "gradient_checkpointing": False, "fits": True,
-             "tensors_gib": 30.04, "reserved_gib": 71.0, "planned_gib": 20.0},
-            {"micro_batch": 16, "gradient_checkpointing": False, "fits": False}]},
-        {"row": "speed/pi05 update", "status": "done", "figures": [
-            {"micro_batch": 8, "fits": True, "samples_per_second": 8.0},
-            {"micro_batch": 32, "fits": False}]},
+        {
+            "row": "machine/device",
+            "status": "done",
+            "figures": [
+                {
+                    "device": "NVIDIA H100 80GB HBM3",
+                    "memory_gib": 79.1,
+                    "cores": 16,
+                    "date": "2026-12-01",
+                    "packages": {"torch": "2.11"},
+                }
+            ],
+        },
+        {
+            "row": "memory/pi05 lora",
+            "status": "stopped",
+            "figures": [
+                {"parameters": 1},
+                {
+                    "micro_batch": 8,
+                    "gradient_checkpointing": False,
+                    "fits": True,
+                    "tensors_gib": 30.04,
+                    "reserved_gib": 71.0,
+                    "planned_gib": 20.0,
+                },
+                {"micro_batch": 16, "gradient_checkpointing": False, "fits": False},
+            ],
+        },
+        {
+            "row": "speed/pi05 update",
+            "status": "done",
+            "figures": [
+                {"micro_batch": 8, "fits": True, "samples_per_second": 8.0},
+                {"micro_batch": 32, "fits": False},
+            ],
+        },
     ],
-}  # fmt: skip
+}
 
 
 def _case() -> Any:

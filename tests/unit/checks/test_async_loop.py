@@ -10,6 +10,7 @@ from rlcore.contracts.specs import ReplayNeeds
 
 ASYNC = "runner.loop=async"
 APART = "cluster.component_placement={env: 0-1, rollout: 2, actor: 3}"
+ENVS_BESIDE = "cluster.component_placement={env: 2-3, rollout: 2, actor: 3}"
 SHARED = "cluster.component_placement={env: 0-1, rollout: 2, actor: 2-3}"
 
 
@@ -24,26 +25,28 @@ def with_replay(facts):
     [
         ([], ("cluster.component_placement", "runner.loop=async", "rollout: 1, actor: 0")),
         ([APART], ("runner.loop", "algorithm.name=plain", "max_staleness=0")),
-        (["cluster.component_placement={env: 2-3, rollout: 2, actor: 3}",
-          "env.train.enable_offload=true"], ("env.train.enable_offload", "runner.loop=async")),
+        (
+            [ENVS_BESIDE, "env.train.enable_offload=true"],
+            ("env.train.enable_offload", "runner.loop=async"),
+        ),
         ([APART, "runner.max_staleness=2"], ("runner.max_staleness", "[0, 1]", "2")),
         ([APART, "runner.max_staleness=-1"], ("runner.max_staleness", "[0, 1]", "-1")),
     ],
-)  # fmt: skip
-def test_what_can_not_overlap_is_refused(facts, problems, overrides, words):
+)
+def test_a_run_that_can_not_overlap_is_refused(facts, problems, overrides, words):
     found = facts(ASYNC, *overrides)
     if "algorithm.name=plain" not in words:
         found = with_replay(found)
-    (said,) = problems(found)
-    assert all(word in said for word in words), said
+    (problem,) = problems(found)
+    assert all(word in problem for word in words), problem
 
 
 @pytest.mark.parametrize("role", ["rollout", "actor"])
-def test_who_shares_an_accelerator_can_not_leave_it(facts, problems, role):
+def test_a_role_on_a_shared_accelerator_can_not_be_offloaded(facts, problems, role):
     found = with_replay(facts(ASYNC, SHARED))
     plan = replace(found.placement, offloads=(role,))
-    (said,) = problems(replace(found, placement=plan))
-    assert f"{role}.enable_offload" in said and "runner.loop=async" in said
+    (problem,) = problems(replace(found, placement=plan))
+    assert f"{role}.enable_offload" in problem and "runner.loop=async" in problem
 
 
 @pytest.mark.parametrize(
@@ -55,10 +58,10 @@ def test_who_shares_an_accelerator_can_not_leave_it(facts, problems, role):
         ["runner.loop=sync"],
     ],
 )
-def test_what_can_overlap_is_not(facts, problems, overrides):
+def test_a_run_that_can_overlap_passes(facts, problems, overrides):
     assert problems(with_replay(facts(ASYNC, *overrides))) == []
 
 
 @pytest.mark.parametrize("setting", ["runner.max_staleness=0", "runner.only_eval=true"])
-def test_what_does_not_overlap_needs_no_replay(facts, problems, setting):
+def test_a_run_that_does_not_overlap_needs_no_replay(facts, problems, setting):
     assert problems(facts(ASYNC, setting)) == []

@@ -23,44 +23,41 @@ def warnings_of(facts) -> list[str]:
     return [text for text in texts if "sentence" in text]
 
 
-def test_other_sentences_than_in_training_are_announced(registry, toy_run, tmp_path, snapshot):
+def test_other_sentences_than_in_training_are_announced(facts, tmp_path, snapshot):
     file = tmp_path / "s.json"
     sides = {"reach-left": "Go to the left", "reach-right": "Go to the right"}
     file.write_text(json.dumps({**sides, "reach-up": "Go up", "reach-down": "Go up"}))
-    config, plan = toy_run(f"env.eval.sentences={file}")
-    facts = check(config, registry, plan)
-    same, differing = warnings_of(facts)
+    same, differing = warnings_of(facts(f"env.eval.sentences={file}"))
     assert "reach-up and reach-down" in same and "'Go up'" in same
     assert "'reach the left side'" in differing and "'Go to the left'" in differing
     assert "3 more" in differing
     assert [same, differing] == snapshot
-    config, plan = toy_run()
-    facts = check(config, registry, plan)
-    trained = replace(
-        EnvFacts.from_spec(facts.envs["train"]), sentences={"reach-up": "Go up", "fly": "x"}
-    )
-    (differing,) = warnings_of(replace(facts, trained_in=trained))
+
+
+def test_other_sentences_than_those_of_the_checkpoint_are_announced(facts, snapshot):
+    found = facts()
+    sentences = {"reach-up": "Go up", "fly": "x"}
+    trained = replace(EnvFacts.from_spec(found.envs["train"]), sentences=sentences)
+    (differing,) = warnings_of(replace(found, trained_in=trained))
     assert "reach-up is 'Go up'" in differing and "'reach the up side'" in differing
     assert differing == snapshot
 
 
-def test_a_checkpoint_without_recorded_sentences_is_announced(registry, toy_run, tmp_path):
-    config, plan = toy_run()
-    facts = check(config, registry, plan)
-    model = replace(config.actor.model, model_path=str(tmp_path))
-    published = replace(config, actor=replace(config.actor, model=model))
-    (warning,) = warnings_of(replace(facts, config=published))
+def test_a_checkpoint_without_recorded_sentences_is_announced(facts, tmp_path):
+    found = facts()
+    actor = found.config.actor
+    published = replace(actor, model=replace(actor.model, model_path=str(tmp_path)))
+    (warning,) = warnings_of(replace(found, config=replace(found.config, actor=published)))
     assert warning.startswith("actor.model.model_path")
 
 
-def test_demonstrations_under_other_sentences_are_announced(registry, toy_run, tmp_path):
-    config, plan = toy_run("sft.enabled=true")
-    facts = check(config, registry, plan)
-    read = replace(config, collect=replace(config.collect, path=str(tmp_path)))
-    facts = replace(facts, config=read)
-    spec = replace(facts.envs["train"], instructions=("go", *facts.envs["train"].instructions[1:]))
+def test_demonstrations_under_other_sentences_are_announced(facts, tmp_path):
+    found = facts("sft.enabled=true")
+    train = found.envs["train"]
+    spec = replace(train, instructions=("go", *train.instructions[1:]))
     write_info(tmp_path, DataInfo.of_collection(spec, CollectConfig(), 0))
-    (differing,) = warnings_of(facts)
+    collect = replace(found.config.collect, path=str(tmp_path))
+    (differing,) = warnings_of(replace(found, config=replace(found.config, collect=collect)))
     assert "reach-left is 'go'" in differing and str(tmp_path) in differing
     assert "'reach the left side'" in differing
 

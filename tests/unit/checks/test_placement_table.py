@@ -75,14 +75,14 @@ def test_parameters_that_actors_divide():
     assert "4 actor processes" in shown(plan, spec)
 
 
-def test_what_is_gathered_at_once():
+def test_parameters_that_are_gathered_at_once():
     shapes = {"head": (5,), "a.layers.0.w": (2, 3), "a.layers.0.b": (2,), "a.layers.1.w": (7,)}
     # the head's 5, and of blocks of 8, 7 and 1 the two largest
     shapes["b.layers.0.w"] = (1,)
     assert gathered_parameters(shapes, r"(.*\.layers\.\d+)\.") == 20
 
 
-def test_reference_weights_and_what_acting_caches():
+def test_reference_weights_and_caches_of_acting_are_counted():
     spec = replace(policy(1000, 100), cache_size=30)
     # 8 rows of 30 numbers: 960 bytes, where there is a rollout; 400 of reference weights; it acts,
     # or it steps

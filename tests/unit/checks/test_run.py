@@ -76,10 +76,9 @@ def test_videos_without_a_recorder_are_refused(registry, refused, toy_run, side)
     check(config, registry, plan)
 
 
-def test_random_weights_are_announced(registry, toy_run):
+def test_random_weights_are_announced(facts):
     with pytest.warns(ConfigWarning, match="random weights"):
-        config, plan = toy_run()
-        announce(check(config, registry, plan))
+        announce(facts())
 
 
 SHARDED = "actor.fsdp_config.sharding_strategy=full_shard"
@@ -91,17 +90,18 @@ SHARDED = "actor.fsdp_config.sharding_strategy=full_shard"
         (["rollout.sync=broadcast"], "rollout.sync=broadcast"),  # one process acts and learns
         # there is one actor process
         ([SHARDED, f"{PLACEMENT}={{env: 0-1, rollout: 2, actor: 2}}"], "full_shard"),
-        ([SHARDED, "cluster.backend=local"], "full_shard.*cluster.backend=local"),
     ],
 )
-def test_settings_without_effect_are_announced(registry, toy_run, overrides, setting):
-    backend = [word for word in overrides if word == "cluster.backend=local"]
-    config, plan = toy_run(*(word for word in overrides if word not in backend))
-    if backend:  # with the placement of the four GPUs, which a local run could not have
-        config = replace(config, cluster=replace(config.cluster, backend="local"))
-    facts = gather_facts(config, registry, plan)
+def test_settings_without_effect_are_announced(facts, overrides, setting):
     with pytest.warns(ConfigWarning, match=setting):
-        announce(facts)
+        announce(facts(*overrides))
+
+
+def test_sharding_in_one_process_is_announced(registry, toy_run):
+    config, plan = toy_run(SHARDED)
+    local = replace(config, cluster=replace(config.cluster, backend="local"))
+    with pytest.warns(ConfigWarning, match="full_shard.*cluster.backend=local"):
+        announce(gather_facts(local, registry, plan))
 
 
 def test_an_untrained_value_head_is_announced_and_its_width_does_not_matter(registry, toy_run):
@@ -119,39 +119,38 @@ def test_an_untrained_value_head_is_announced_and_its_width_does_not_matter(regi
         announce(facts)
 
 
-def test_cameras_that_the_policy_does_not_read_are_announced(registry, toy_run):
-    config, plan = toy_run()
-    facts = check(config, registry, plan)
-    train = facts.envs["train"]
+def test_cameras_that_the_policy_does_not_read_are_announced(facts):
+    found = facts()
+    train = found.envs["train"]
     side = replace(train.cameras[0], name="side")
-    envs = {**facts.envs, "train": replace(train, cameras=(*train.cameras, side))}
-    with pytest.warns(ConfigWarning, match="1 of 2 .*top.*unused: side"):
-        announce(replace(facts, envs=envs, policy=replace(facts.policy, num_images=1)))
+    envs = {**found.envs, "train": replace(train, cameras=(*train.cameras, side))}
+    with pytest.warns(ConfigWarning, match="1 of 2.*top.*side"):
+        announce(replace(found, envs=envs, policy=replace(found.policy, num_images=1)))
 
 
-def test_an_evaluation_on_other_pixels_is_announced(registry, toy_run):
-    config, plan = toy_run()
-    facts = check(config, registry, plan)
+def test_an_evaluation_with_other_render_settings_is_announced(facts):
+    found = facts()
+    settings = {
+        "train": {"fast_render": True, "gl": "train", "samples": 1},
+        "eval": {"fast_render": False, "gl": "eval"},
+    }
     envs = {
-        side: replace(spec, render_settings={"fast_render": side == "train", "gl": side, **extra})
-        for (side, spec), extra in zip(facts.envs.items(), ({"samples": 1}, {}), strict=True)
+        side: replace(spec, render_settings=settings[side]) for side, spec in found.envs.items()
     }
     with pytest.warns(ConfigWarning) as recorded:
-        announce(replace(facts, envs=envs))
+        announce(replace(found, envs=envs))
     messages = [str(warning.message) for warning in recorded]
     assert [text.split()[0] for text in messages if "pixels" in text] == ["fast_render", "gl"]
 
 
-def test_other_pixels_than_those_of_the_checkpoint_are_announced(registry, toy_run):
-    config, plan = toy_run()
-    facts = check(config, registry, plan)
-    train = replace(facts.envs["train"], render_settings={"fast_render": True})
-    trained = replace(
-        EnvFacts.from_spec(train), render_settings={"fast_render": False, "assets": "own"}
-    )
-    envs = {**facts.envs, "train": train}
+def test_other_render_settings_than_those_of_the_checkpoint_are_announced(facts):
+    found = facts()
+    train = replace(found.envs["train"], render_settings={"fast_render": True})
+    rendered = {"fast_render": False, "assets": "own"}
+    trained = replace(EnvFacts.from_spec(train), render_settings=rendered)
+    envs = {**found.envs, "train": train}
     with pytest.warns(ConfigWarning, match="fast_render.*False.*actor.model.model_path"):
-        announce(replace(facts, envs=envs, trained_in=trained))
+        announce(replace(found, envs=envs, trained_in=trained))
 
 
 def test_ranges_are_checked_before_the_components_see_the_values(registry, refused, toy_run):

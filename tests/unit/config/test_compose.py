@@ -20,7 +20,7 @@ from rlcore.plugins import extras
 TOY = ["env=toy", "model=toy", "algorithm=plain"]
 
 
-# -- what comes out -------------------------------------------------------------------------
+# -- composed sections -------------------------------------------------------------------------
 
 
 def test_sections_are_the_plugins_dataclasses_with_every_default(made):
@@ -31,11 +31,6 @@ def test_sections_are_the_plugins_dataclasses_with_every_default(made):
     assert (config.actor.model.hidden, config.algorithm.style) == (64, "calm")
     assert config.runner.seed == 0
     assert config.env.train.max_episode_steps == 20  # of env/toy.yaml, over the schema's 100
-
-
-def test_one_env_fills_both_sides_and_sides_differ(made):
-    config = made()
-    assert (config.env.train.split, config.env.eval.split) == ("train", "heldout")
 
 
 def test_a_file_sets_one_side(made):
@@ -56,19 +51,7 @@ def test_a_file_of_an_option_extends_another(made):
     assert (config.actor.model.model_type, config.actor.model.hidden) == ("toy", 99)
 
 
-def test_one_side_is_overridden_on_the_command_line_and_in_a_file(made):
-    files = {
-        "env/mine.yaml": "env_type: toy\nreward_coef: 5.0\n",
-        "experiment/e.yaml": "# @package _global_\ndefaults:\n"
-        "  - override /env: toy\n  - override /env/eval: mine\n",
-    }
-    by_hand = made("env/eval=mine", files=files)
-    by_file = made("experiment=e", files=files, base=TOY[1:])
-    for config in (by_hand, by_file):
-        assert (config.env.train.reward_coef, config.env.eval.reward_coef) == (1.0, 5.0)
-
-
-def test_the_last_word_is_the_command_lines(made):
+def test_the_command_line_wins_over_files_and_its_last_word_over_earlier_ones(made):
     text = (
         "# @package _global_\ndefaults:\n  - override /model: toy\n"
         "runner: {seed: 4, max_epochs: 3}\nactor: {model: {num_action_chunks: 10}}\n"
@@ -89,7 +72,7 @@ def test_references_are_resolved(made):
     assert config.env.eval.video_cfg.video_base_dir == "/tmp/x/video/eval"
 
 
-def test_a_home_is_taken_as_a_shell_leaves_it(made, monkeypatch):
+def test_a_home_folder_is_expanded_as_a_shell_does(made, monkeypatch):
     monkeypatch.setenv("HOME", "/home/ada")
     assert made("runner.logger.log_path=~/runs v2").runner.logger.log_path == "/home/ada/runs v2"
 
@@ -148,7 +131,7 @@ def test_a_placement_in_a_file_replaces_the_default(made):
     assert config.cluster.component_placement == {"env": 0, "rollout,actor": 1}
 
 
-# -- what is refused ------------------------------------------------------------------------
+# -- refusals ------------------------------------------------------------------------
 
 
 @pytest.mark.quick(12)

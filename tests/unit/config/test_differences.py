@@ -19,12 +19,12 @@ def test_leaves_that_differ_in_the_order_they_appear():
     assert differences(first, first) == []
 
 
-def test_of_several_and_without_what_is_ignored():
+def test_ignored_keys_of_several_configurations_are_left_out():
     configs = [{"name": {"it": i}, "names": 0, "seed": seed} for i, seed in enumerate((1, 1, 2))]
     assert differences(*configs, ignore=("name",)) == [KeyDifference("seed", (1, 1, 2))]
 
 
-def test_the_recipe_of_a_configuration_is_what_its_choices_give():
+def test_the_recipe_of_a_configuration_has_the_values_of_its_choices():
     config = compose([*TOY, "runner.seed=7"])
     assert config.recipe.choices == TOY
     recipe = recipe_of(config)
@@ -76,7 +76,7 @@ def test_each_file_is_a_layer_with_its_values():
     assert layers[2].file.name == "toy.yaml"
 
 
-def test_later_values_win_but_for_open_ones():
+def test_later_values_win_unless_they_are_missing():
     trees = [{"a": {"x": 1, "y": [1]}, "b": 1}, {"a": {"y": [2], "z": 3}, "b": MISSING}]
     assert merged(trees) == {"a": {"x": 1, "y": [2], "z": 3}, "b": 1}
     assert merged([{"a": {"x": 1}}, {"a": None}, {"b": MISSING}]) == {"a": None, "b": MISSING}

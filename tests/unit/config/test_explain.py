@@ -30,7 +30,7 @@ def test_a_key_shows_type_default_choices_and_help(catalog, snapshot):
     assert text == snapshot
 
 
-def test_a_section_shows_what_is_below_it(catalog):
+def test_a_section_shows_its_keys(catalog):
     lines = explain(catalog, RunConfig(), "runner.logger").splitlines()
     assert lines[0].startswith("runner.logger: ")
     assert "  runner.logger.logger_backends: list[str] = []" in lines

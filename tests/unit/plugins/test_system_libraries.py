@@ -43,11 +43,11 @@ def test_imports_that_fail_for_another_reason_are_left_alone() -> None:
     assert system_libraries.install_hint("No module named 'libGL'") is None
 
 
-def test_what_the_linker_finds_is_told_from_what_it_does_not() -> None:
+def test_a_library_loads_if_the_linker_finds_it() -> None:
     assert system_libraries.loads("libc.so.6") and not system_libraries.loads("libacme-2.so.1.0")
 
 
-def test_a_component_that_can_not_be_loaded_says_what_to_install(
+def test_a_component_that_can_not_be_loaded_names_the_packages_to_install(
     bare: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused
 ) -> None:
     (tmp_path / "acme_linked.py").write_text(f"raise ImportError('libGL.so.1: {REASON}')\n")

@@ -105,7 +105,7 @@ def test_without_words_everything_is_installed(clone):
     assert "-r requirements/install.txt -r requirements/dev.txt" in everything
 
 
-def test_the_mirror_is_pips_own_variable_or_the_one_of_the_page(clone):
+def test_the_mirror_is_that_of_pips_variable_or_of_the_page(clone):
     words = ("embodied", "--model", "openpi", "--env", "metaworld", "--use-mirror")
     done = install(*words, root=clone)
     assert {line.split("|")[0] for line in pip_lines(clone)} == {TUNA}
