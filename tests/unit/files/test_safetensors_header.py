@@ -33,7 +33,7 @@ def test_names_dtypes_and_shapes(tmp_path: Path):
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int64, torch.bool])
-def test_what_safetensors_writes_is_read(tmp_path: Path, dtype: torch.dtype):
+def test_headers_of_all_dtypes_are_read(tmp_path: Path, dtype: torch.dtype):
     tensors = {"x": torch.zeros(3, 0, 5).to(dtype), "y": torch.tensor(1).to(dtype)}
     save_file(tensors, tmp_path / "f.safetensors")
     headers = read_headers(tmp_path / "f.safetensors")

@@ -73,7 +73,7 @@ def test_three_ranks_equal_one(bench, acted, tmp_path):
 
 
 @pytest.mark.parametrize(("device", "backend"), [("cpu", "gloo"), ("cuda", "cpu:gloo,cuda:nccl")])
-def test_ranks_on_accelerators_exchange_what_lies_on_the_host_too(monkeypatch, device, backend):
+def test_ranks_on_accelerators_also_exchange_tensors_of_the_host(monkeypatch, device, backend):
     """NCCL alone refuses tensors of the host, such as parts that are offloaded."""
     asked = []
     monkeypatch.setattr(
@@ -97,7 +97,7 @@ ranks.total(1.0)
 
 
 @pytest.mark.long
-def test_a_rank_that_dies_frees_the_one_that_waits_for_it(tmp_path):
+def test_the_death_of_a_rank_ends_the_wait_of_its_peer(tmp_path):
     """Though each would wait an hour. `pytest -m long -s` prints the seconds."""
     command = [sys.executable, "-c", WAITS]
     processes = [

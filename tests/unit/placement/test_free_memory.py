@@ -13,7 +13,7 @@ from rlcore.placement import inventory
     ("limits", "free"),
     [({}, 50), ({"memory.max": 40, "memory.current": 30}, 10), ({"memory.current": 30}, 50)],
 )
-def test_a_container_has_what_its_limit_leaves(monkeypatch, limits, free):
+def test_free_memory_of_a_container_is_bounded_by_its_limit(monkeypatch, limits, free):
     """The host has 50 bytes; without a limit nothing of the container counts."""
     memory = SimpleNamespace(available=50)
     monkeypatch.setattr(inventory.psutil, "virtual_memory", lambda: memory)

@@ -76,7 +76,7 @@ def test_kernels_that_move_rows_are_named(monkeypatch, rows):
     assert check_kernels.__wrapped__(rows) == (moved, digest)  # the same numbers each time
 
 
-def test_a_digest_tells_other_rounding(monkeypatch):
+def test_the_digest_depends_on_the_rounding(monkeypatch):
     def digest(factor: float) -> str:
         double = [("double", lambda x: x * factor, (8,))]
         monkeypatch.setattr(batch_invariance, "_operations", lambda device: iter(double))

@@ -32,7 +32,7 @@ def git(folder, *arguments):
     )
 
 
-def test_manifest_holds_what_a_repetition_needs(tmp_path, monkeypatch):
+def test_a_manifest_has_the_facts_to_repeat_a_run(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["rlcore", "train", "a b"])
     protocol = EvaluationProtocol(
         env="toy",
@@ -72,7 +72,7 @@ def test_manifest_holds_what_a_repetition_needs(tmp_path, monkeypatch):
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00", read["started"])
 
 
-def test_versions_name_every_plugin_and_what_it_needs():
+def test_versions_list_every_plugin():
     found = versions()
     for point in importlib.metadata.entry_points(group="rlcore.plugins"):
         distribution = point.dist.metadata["Name"]

@@ -171,5 +171,5 @@ def test_a_cluster_of_its_own_is_started_anew():
     # 1024 over 16 ranks are 64 each; 960 over 8 are 120, of which 100 is no divisor but 60 is
     [(128, 1024, 16, 64), (128, 1024, 1, 128), (100, 960, 8, 60), (8, 6, 4, None)],
 )
-def test_the_micro_batch_divides_what_a_rank_gets(wanted, batch, ranks, most):
+def test_the_micro_batch_divides_the_samples_of_a_rank(wanted, batch, ranks, most):
     assert ActorConfig(global_batch_size=batch).largest_micro_batch(wanted, ranks) == most

@@ -58,7 +58,7 @@ def test_no_message_is_larger_than_a_bucket(bucket, count):
     assert len(sizes) == count and max(sizes) <= bucket and sum(sizes) == BYTES
 
 
-def test_after_an_update_only_what_is_trained_is_sent():
+def test_the_trained_subset_leaves_out_frozen_weights():
     sender = Odd(2.5)
     reader = Odd(-1.0)
     send(sender, reader, subset="trained")
