@@ -56,23 +56,6 @@ def test_success_inside_a_chunk_ends_the_row_there(make) -> None:
     np.testing.assert_array_equal(after.observation["states"], result.observation["states"])
 
 
-def test_ignored_terminations_leave_only_the_time_limit(make) -> None:
-    env = make(1, 0, ignore_terminations=True, max_episode_steps=25)
-    start(env)
-    result = env.chunk_step(full_speed(30))
-    assert not result.terminated.any() and result.success.all()
-    np.testing.assert_array_equal(np.flatnonzero(result.truncated[0]), [24])
-    np.testing.assert_array_equal(result.valid[0], np.arange(30) < 25)
-
-
-def test_success_at_the_time_limit_terminates(make) -> None:
-    steps = start(make(1, 0))
-    env = make(1, 0, max_episode_steps=steps)
-    start(env)
-    result = env.chunk_step(full_speed(steps))
-    assert result.terminated[0, -1] and not result.truncated.any()
-
-
 def test_rewards_are_scaled_and_made_relative(make) -> None:
     env = make(1, 0)
     scaled = make(1, 0, reward_coef=5.0)

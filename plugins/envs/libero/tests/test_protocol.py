@@ -35,25 +35,24 @@ def test_rows_visit_each_of_6500_pairs_once_within_the_published_time() -> None:
     assert len(pairs) == 6500 and set(pairs.values()) == {1}
 
 
-def test_its_time_limits_and_starts_can_be_others_and_its_suites_not(capsys) -> None:
+def test_other_time_limits_and_starts_give_a_warning_and_other_suites_are_refused(capsys) -> None:
     words = ["eval", "env=libero_object", "model=toy", "algorithm=ppo", "protocol=libero_130"]
     words += ["env.train.stand_ins=true", "env.eval.stand_ins=true", "--dry-run"]
     held_out = ["env.eval.starts=split", "env.eval.split=heldout", "env.eval.trials_per_task=10"]
     assert main([*words, *held_out, "env.eval.max_episode_steps=512"]) == 0
-    assert capsys.readouterr().err.startswith(
-        "warning: env.eval.max_episode_steps=512, env.eval.starts=split, env.eval.split=heldout, "
-        "env.eval.trials_per_task=10: figures are not those of protocol=libero_130\n"
-    )
+    warning = capsys.readouterr().err
+    for word in (*held_out, "env.eval.max_episode_steps=512", "protocol=libero_130"):
+        assert word in warning
     assert main([*words, "env.eval.suite=libero_90"]) == 2
-    assert 'env.eval.suite must be left out, or "libero_object": ' in capsys.readouterr().err
+    assert "env.eval.suite" in capsys.readouterr().err
     assert main([*words, "env.eval.tasks=[turn_on_the_stove]"]) == 2
-    assert "env.eval.tasks must be left out, or null: " in capsys.readouterr().err
+    assert "env.eval.tasks" in capsys.readouterr().err
 
 
 @needs_assets
 @pytest.mark.exhaustive
 @pytest.mark.timeout(7200)
-def test_every_suite_is_played_and_the_table_says_what_its_figures_are_not(
+def test_every_suite_is_played_and_the_table_has_its_caveats(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One start of each of the 130 tasks, four steps, by a policy that knows nothing."""
@@ -64,27 +63,25 @@ def test_every_suite_is_played_and_the_table_says_what_its_figures_are_not(
     words += ["env.eval.simulator_timeout=1800", "cluster.timeouts.env=2000"]
     words += ["env.eval.max_episode_steps=4", f"runner.logger.log_path={tmp_path}"]
     assert main(["eval", *words, "protocol=libero_130"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
+    printed = " ".join(capsys.readouterr().out.split())
     table = json.loads((tmp_path / "run/eval/libero_130.json").read_text())
     rows = {row["label"]: row for row in table["rows"]}
     won = 0
     for column, suites in ALL_SUITES.groups.items():
         (suite,) = suites
         results = read_results(tmp_path / f"run/eval/libero_130/{suite}.parquet")
-        assert Counter((one.task, one.trial) for one in results) == {
-            (task, 0): 1 for task in SUITES[suite]
-        }
-        assert {one.length for one in results if not one.success} <= {4}
-        successes = sum(one.success for one in results)
+        played = Counter((result.task, result.trial) for result in results)
+        assert played == {(task, 0): 1 for task in SUITES[suite]}
+        assert {result.length for result in results if not result.success} <= {4}
+        successes = sum(result.success for result in results)
         for label in (suite, column):
             count = rows[label]["n"]
             assert (count, rows[label]["rate"] * count) == (len(results), successes)
-            assert f" {label} " in said
+            assert f" {label} " in printed
         won += successes
     assert (rows["130"]["n"], rows["130"]["rate"] * 130) == (130, pytest.approx(won))
-    other = "env.eval.max_episode_steps=4, env.eval.trials_per_task=1: figures are not those of "
-    other += "protocol=libero_130"
+    changed = "env.eval.max_episode_steps=4, env.eval.trials_per_task=1"
+    assert changed in printed
     caveats = {row["caveat"] for row in table["evaluated"].values()}
     assert len(caveats) <= 2  # libero_object's starts are those of training, too
-    for caveat in caveats:
-        assert caveat.startswith(other) and other in said
+    assert all(caveat.startswith(changed) for caveat in caveats)

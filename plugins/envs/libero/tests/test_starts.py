@@ -113,23 +113,6 @@ def test_episodes_change_nothing_in_the_model_but_what_is_put_back(suite: str, t
 
 
 @pytest.mark.long
-def test_rows_play_the_same_wherever_they_are(shared_env: SimulatedEnv, make: EnvMaker) -> None:
-    """Two processes, against two rows that share a scene in this one."""
-    episodes = [Episode(0, 1), Episode(0, 2)]
-    moves = np.stack([MOVES[:4], MOVES[2:6]])
-    start, _ = shared_env.reset(options={"episodes": episodes})
-    result = shared_env.chunk_step(moves).observation
-    apart = make(2, 2)
-    other_start, _ = apart.reset(options={"episodes": episodes})
-    other = apart.chunk_step(moves).observation
-    for one, two in ((start, other_start), (result, other)):
-        np.testing.assert_array_equal(one["states"], two["states"])
-        for camera in ("agentview", "wrist"):
-            np.testing.assert_array_equal(one["cameras"][camera], two["cameras"][camera])
-            assert (one["cameras"][camera].std(axis=(1, 2, 3)) > 10).all()
-
-
-@pytest.mark.long
 def test_narrowing_the_tasks_does_not_change_starts(
     shared_env: SimulatedEnv, make: EnvMaker
 ) -> None:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from env_makers import env_maker
 from maniskill_cases import EnvMaker, small_config
 from rlcore_env_maniskill.env import make_env
 from rlcore_sapien.vulkan import environment
@@ -35,15 +36,4 @@ def vulkan() -> None:
 @pytest.fixture
 def make(vulkan: None) -> Iterator[EnvMaker]:
     """Makes envs and closes them: `make(num_envs, num_processes, **settings)`."""
-    made = []
-
-    def make_one(num_envs: int, num_processes: int, **settings: object):
-        config = small_config(**settings)
-        made.append(
-            make_env(config, num_envs=num_envs, rank=0, world_size=1, num_processes=num_processes)
-        )
-        return made[-1]
-
-    yield make_one
-    for env in made:
-        env.close()
+    yield from env_maker(make_env, small_config)

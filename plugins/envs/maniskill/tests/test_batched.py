@@ -135,6 +135,6 @@ def test_a_stored_state_is_all_of_a_start(task: str) -> None:
 
 
 @pytest.mark.long
-def test_it_has_no_expert_and_says_where_there_is_one(env: BatchedEnv) -> None:
-    with pytest.raises(UserError, match="sim_backend=cpu"):
+def test_an_expert_is_refused_with_the_backend_that_has_one(refused, env: BatchedEnv) -> None:
+    with refused(UserError, "sim_backend=cpu"):
         env.demonstrate([], action_noise=0.0, speed=1.0, stride=1, seed=0)

@@ -272,24 +272,28 @@ def test_buffers_lie_where_the_simulation_is(
 
 
 @pytest.mark.parametrize("episode", [Episode(1, 0), Episode(-1, 0), Episode(0, -1)])
-def test_an_episode_that_is_not_there_is_refused(env: BatchedEnv, episode: Episode) -> None:
-    with pytest.raises(ConfigError, match=r"task must be in \[0, 0\]"):
+def test_an_episode_that_is_not_there_is_refused(
+    refused, env: BatchedEnv, episode: Episode
+) -> None:
+    with refused(ConfigError, "[0, 0]"):
         env.reset(options={"episodes": [episode] * ROWS})
 
 
-def test_bad_actions_are_named_and_nothing_is_played(env: BatchedEnv, made: list[Counting]) -> None:
+def test_bad_actions_are_named_and_nothing_is_played(
+    refused, env: BatchedEnv, made: list[Counting]
+) -> None:
     env.reset(options=episodes(1, 1, 1, 1))
     actions = steps(*[[1.0]] * ROWS)
     for wrong in (actions[:3], actions[..., :6], actions[:, 0]):
-        with pytest.raises(ValueError, match=r"actions must be \[4, C, 7\]"):
+        with pytest.raises(ValueError):
             env.chunk_step(wrong)
     actions[2, 0, 6] = np.nan
-    with pytest.raises(WorkerError, match=r"rows \[2\] are not finite"):
+    with refused(WorkerError, "[2]"):
         env.chunk_step(actions)
     assert made[0].at.tolist() == pytest.approx([0.01] * ROWS)
 
 
-def test_a_suspended_env_says_so_and_goes_on_when_resumed(
+def test_a_suspended_env_refuses_calls_and_goes_on_when_resumed(
     env: BatchedEnv, made: list[Counting]
 ) -> None:
     env.reset(options=episodes(1, 2, 3, 4))
@@ -297,9 +301,9 @@ def test_a_suspended_env_says_so_and_goes_on_when_resumed(
     for _ in range(2):
         env.suspend()
     assert made[0].closed
-    with pytest.raises(RuntimeError, match="call resume first"):
+    with pytest.raises(RuntimeError):
         env.chunk_step(steps(*[[1.0]] * ROWS))
-    with pytest.raises(RuntimeError, match="call resume first"):
+    with pytest.raises(RuntimeError):
         env.reset(options=episodes(1, 2, 3, 4))
     for _ in range(2):
         env.resume()
@@ -309,7 +313,7 @@ def test_a_suspended_env_says_so_and_goes_on_when_resumed(
     np.testing.assert_allclose(at, [2.01, 1.52, 1.03, 0.04], atol=1e-6)
 
 
-def test_a_closed_env_makes_nothing_anew(made: list[Counting]) -> None:
+def test_a_closed_env_makes_nothing_anew(refused, made: list[Counting]) -> None:
     for suspended in (False, True):
         env = rows_of()
         env.reset(options=episodes(1, 2, 3, 4))
@@ -326,12 +330,12 @@ def test_a_closed_env_makes_nothing_anew(made: list[Counting]) -> None:
             lambda env=env: env.record([0]),
             lambda env=env: env.chunk_step(steps(*[[1.0]] * ROWS)),
         ):
-            with pytest.raises(WorkerError, match="is closed"):
+            with refused(WorkerError, text=False):
                 call()
         assert len(made) == count and made[-1].closed
 
 
-def test_keys_of_the_cpu_are_said_to_do_nothing(
+def test_keys_of_the_cpu_give_a_warning(
     made: list[Counting], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(env_module, "driver", lambda: "none needed")

@@ -46,11 +46,11 @@ def test_the_suites_are_the_thirteen_variants() -> None:
     assert {MAIN, CARROT, *VARIANTS} == ids
 
 
-def test_an_unknown_task_is_told_by_its_name() -> None:
+def test_the_sentence_of_an_unknown_task_is_its_name() -> None:
     assert task_of("OpenCabinetDrawer-v1").sentence == "open cabinet drawer"
 
 
-def test_image_spec_says_what_the_robot_knows() -> None:
+def test_the_image_spec_has_the_state_of_the_robot() -> None:
     spec = env_spec(small_config(tasks=[PICK, PUSH]))
     assert [(c.name, c.height, c.width) for c in spec.cameras] == [("third_person", 32, 32)]
     assert [(s.meaning, s.size) for s in spec.states] == [
@@ -101,7 +101,7 @@ def test_experts_are_for_a_panda_and_its_hand_by_task(settings: dict) -> None:
 def test_stand_ins_are_in_the_manifest_and_assets_bring_their_robot() -> None:
     stand_in = env_spec(small_config(tasks=[MAIN], reward="grasp"))
     assert stand_in.render_settings["assets"] == "stand-in"
-    assert stand_in.caveat == "stand-in assets: not benchmark figures"
+    assert "stand-in" in stand_in.caveat
     assert stand_in.task_groups == {"ind": (MAIN,)}
     real = env_spec(small_config(tasks=[MAIN], gripper="binary", stand_ins=False))
     assert real.render_settings["assets"] == "RLinf/maniskill_assets" and real.caveat == ""
@@ -111,10 +111,9 @@ def test_stand_ins_are_in_the_manifest_and_assets_bring_their_robot() -> None:
     assert stand_in.has_expert and not real.has_expert
 
 
-def test_a_camera_before_which_no_table_hangs_is_said() -> None:
+def test_the_caveat_names_a_camera_without_the_picture_of_the_table() -> None:
     hand = {"robot": "panda_wristcam", "cameras": ["hand_camera"]}
-    said = env_spec(small_config(tasks=[MAIN], **hand)).caveat
-    assert said.endswith("; hand_camera does not show the table's picture or texture")
+    assert "; hand_camera " in env_spec(small_config(tasks=[MAIN], **hand)).caveat
     both = small_config(tasks=[MAIN], robot="panda_wristcam", cameras=["hand_camera", CAMERA])
     assert "texture" not in env_spec(both).caveat
     assert env_spec(small_config(tasks=[PUSH], **hand)).caveat == ""
@@ -129,63 +128,48 @@ def test_actions_of_another_controller_are_other_actions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("settings", "named"),
     [
-        ({"tasks": []}, "at least one task"),
-        ({"tasks": [PUSH, PUSH]}, "each once"),
-        ({"tasks": [PUSH], "reward": "grasp"}, "it has sparse, dense"),
-        ({"tasks": [MAIN], "reward": "dense"}, "it has sparse, grasp"),
-        ({"tasks": [MAIN], "reward": "grasp", "use_rel_reward": True}, "already a difference"),
+        ({"tasks": []}, "tasks"),
+        ({"tasks": [PUSH, PUSH]}, "tasks"),
+        ({"tasks": [PUSH], "reward": "grasp"}, "sparse, dense"),
+        ({"tasks": [MAIN], "reward": "dense"}, "sparse, grasp"),
+        ({"tasks": [MAIN], "reward": "grasp", "use_rel_reward": True}, "use_rel_reward"),
         (
             {"tasks": [MAIN], "reward": "grasp", "use_rel_reward": True, "sim_backend": "gpu"},
-            "set use_rel_reward=false",
+            "use_rel_reward=false",
         ),
-        ({"sim_backend": "gpu", "fast_render": True}, "set fast_render=false"),
-        ({"sim_backend": "gpu", "render_detail": "pixel"}, "set render_detail=exact"),
-        ({"tasks": [MAIN], "hold": {"objekt": 1}}, "Did you mean 'object'"),
-        ({"tasks": [PUSH], "hold": {"object": 1}}, "hold is for put-on-plate tasks"),
-        ({"robot": "pandas"}, "Did you mean 'panda'"),
-        ({"robot": "xarm7"}, "no robot 'xarm7'; choose from: panda, panda_stick, panda_wristcam"),
-        ({"robot": "widowx250s"}, "must be panda or panda_wristcam or panda_stick"),
-        ({"tasks": [MAIN], "robot": "panda_stick"}, "must be panda or panda_wristcam, got"),
-        (
-            {"tasks": [MAIN], "robot": "panda", "stand_ins": False},
-            "must be widowx250s, got 'panda'",
-        ),
-        ({"tasks": [MAIN], "robot": "panda", "stand_ins": False}, "stand_ins=true"),
-        ({"control_mode": WIDOWX_MODE}, "control_mode of robot 'panda' must be one of"),
+        ({"sim_backend": "gpu", "fast_render": True}, "fast_render=false"),
+        ({"sim_backend": "gpu", "render_detail": "pixel"}, "render_detail=exact"),
+        ({"tasks": [MAIN], "hold": {"objekt": 1}}, "'object'"),
+        ({"tasks": [PUSH], "hold": {"object": 1}}, "hold"),
+        ({"robot": "pandas"}, "'panda'"),
+        ({"robot": "xarm7"}, "panda, panda_stick, panda_wristcam"),
+        ({"robot": "widowx250s"}, "panda or panda_wristcam or panda_stick"),
+        ({"tasks": [MAIN], "robot": "panda_stick"}, "panda or panda_wristcam"),
+        ({"tasks": [MAIN], "robot": "panda", "stand_ins": False}, "widowx250s"),
+        ({"control_mode": WIDOWX_MODE}, "control_mode of robot 'panda'"),
         (
             {"tasks": [MAIN], "stand_ins": False, "control_mode": "pd_ee_delta_pose"},
-            f"control_mode of robot 'widowx250s' must be one of {WIDOWX_MODE}",
+            "control_mode of robot 'widowx250s'",
         ),
-        ({"tasks": [PUSH, MAIN], "stand_ins": False}, "the same action layout"),
-        (
-            {"tasks": ["StackCube-v1", PUSH], "cameras": ["hand_camera"]},
-            "robot 'panda' of task 'PushCube-v1' has no hand_camera",
-        ),
-        ({"cameras": []}, "at least one camera"),
-        (
-            {"cameras": ["bas_camera"]},
-            "Did you mean 'base_camera'? Choose from: base_",
-        ),
-        (
-            {"tasks": [MAIN], "cameras": ["base_camera"]},
-            "Choose from: 3rd_view_camera, third",
-        ),
-        ({"cameras": ["hand_camera"]}, "set robot=panda_wristcam"),
+        ({"tasks": [PUSH, MAIN], "stand_ins": False}, "tasks"),
+        ({"tasks": ["StackCube-v1", PUSH], "cameras": ["hand_camera"]}, "'PushCube-v1'"),
+        ({"cameras": []}, "camera"),
+        ({"cameras": ["bas_camera"]}, "'base_camera'"),
+        ({"tasks": [MAIN], "cameras": ["base_camera"]}, "3rd_view_camera, third"),
+        ({"cameras": ["hand_camera"]}, "robot=panda_wristcam"),
         ({"tasks": [PICK, PUSH], "obs_mode": "state"}, "PickCube-v1: 42, PushCube-v1: 35"),
-        ({"tasks": [MAIN], "obs_mode": "state", "stand_ins": False}, "set state_size"),
-        ({"tasks": [PICK, PUSH], "sim_backend": "gpu"}, "one task in all rows"),
-        ({"tasks": ["PlugCharger-v1"], "sim_backend": "gpu"}, "not enough for"),
-        ({"tasks": ["RollBall-v1"], "sim_backend": "gpu"}, "not enough for"),
-        ({"tasks": ["PegInsertionSide-v1"], "sim_backend": "gpu"}, "set sim_backend=cpu"),
-        ({"tasks": ["FoldShirt-v0"], "sim_backend": "gpu", "register": ["x"]}, "as far as rlcore"),
+        ({"tasks": [MAIN], "obs_mode": "state", "stand_ins": False}, "state_size"),
+        ({"tasks": [PICK, PUSH], "sim_backend": "gpu"}, "sim_backend"),
+        ({"tasks": ["PlugCharger-v1"], "sim_backend": "gpu"}, "PlugCharger-v1"),
+        ({"tasks": ["PegInsertionSide-v1"], "sim_backend": "gpu"}, "sim_backend=cpu"),
+        ({"tasks": ["FoldShirt-v0"], "sim_backend": "gpu", "register": ["x"]}, "FoldShirt-v0"),
     ],
 )
-def test_bad_settings_are_named(settings: dict, words: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+def test_invalid_settings_are_refused(refused, settings: dict, named: str) -> None:
+    with refused(ConfigError, named):
         env_spec(small_config(**settings))
-    assert words in str(caught.value)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -254,7 +238,7 @@ def _check_layout(robot: Robot, mode: str, configs: Any) -> None:
 
 
 def test_missing_files_of_a_robot_are_an_error_not_a_question(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    refused, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A robot whose files come as a download, on a machine that does not have them."""
     from mani_skill.utils import assets, download_asset
@@ -262,9 +246,8 @@ def test_missing_files_of_a_robot_are_an_error_not_a_question(
 
     monkeypatch.setattr(download_asset, "prompt_yes_no", _no_process)
     monkeypatch.setattr(assets.DATA_SOURCES["xarm6"], "output_dir", tmp_path)
-    with pytest.raises(AssetError, match=r"robot 'xarm6_robotiq' needs .* 'xarm6'") as caught:
+    with refused(AssetError, "xarm6_robotiq", "download_asset xarm6", text=False):
         require_robot("xarm6_robotiq")
-    assert "download_asset xarm6" in (caught.value.hint or "")
     require_robot("panda")
     require_robot("panda_wristcam")
 
@@ -316,13 +299,12 @@ def _no_process(*_: object, **__: object) -> None:
     raise AssertionError("a process was started")
 
 
-def test_no_driver_is_said_before_any_process_starts(
-    no_driver: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_missing_driver_is_refused_before_any_process_starts(
+    refused, no_driver: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subprocess, "Popen", _no_process)
-    with pytest.raises(AssetError, match="no Vulkan driver on this machine") as caught:
+    with refused(AssetError, "mesa-vulkan-drivers", text=False):  # for this system
         make_env(small_config(), num_envs=2, rank=0, world_size=1, num_processes=2)
-    assert "mesa-vulkan-drivers" in (caught.value.hint or "")
 
 
 def test_a_driver_that_offers_no_device_is_found_out(
@@ -334,7 +316,7 @@ def test_a_driver_that_offers_no_device_is_found_out(
     monkeypatch.setenv("VK_ICD_FILENAMES", str(named))
     check, *_ = plugin.rlcore_doctor(None)
     assert check["status"] == "missing"
-    assert f"no rendering device with {named} (from the environment)" in check["detail"]
+    assert str(named) in check["detail"]
 
 
 def test_doctor_names_the_command(no_driver: Path) -> None:
@@ -348,26 +330,20 @@ def _run_with(train: ManiSkillConfig) -> SimpleNamespace:
     return SimpleNamespace(active_envs={"eval": train}, cluster=ClusterConfig())
 
 
-def test_doctor_says_which_assets_are_missing(tmp_path: Path) -> None:
+def test_doctor_names_missing_assets(tmp_path: Path) -> None:
     stand_ins = plugin.rlcore_doctor(_run_with(small_config(tasks=[MAIN])))
     assert "stand-ins" in stand_ins[1]["detail"] and stand_ins[1]["status"] == "ok"
     config = small_config(tasks=[MAIN], stand_ins=False, assets_path=str(tmp_path))
     found = plugin.rlcore_doctor(_run_with(config))[1]
     assert found["status"] == "missing"
     assert found["fix"].startswith("hf download --repo-type dataset RLinf/maniskill_assets")
-    for name in (
-        "bridge_table_1_v1.glb",
-        "wx250s.urdf",
-        "more_carrot/",
-        "more_plate/",
-        "more_table/",
-    ):
+    for name in ("bridge_table_1_v1.glb", "wx250s.urdf", "more_carrot/", "more_table/"):
         assert name in found["detail"]
     database = tmp_path / "carrot" / "more_plate" / "model_db.json"
     database.parent.mkdir(parents=True)
     database.write_text("{")
     found = plugin.rlcore_doctor(_run_with(config))[1]
-    assert found["status"] == "missing" and f"{database} is damaged" in found["detail"]
+    assert found["status"] == "missing" and str(database) in found["detail"]
     assert "hf download" in found["fix"]
 
 
@@ -415,10 +391,9 @@ def test_a_published_recipe_refuses_where_assets_are_absent(
     """As printed: no word on assets. The finding names their command, and how to go without."""
     words = ["env.train.sim_backend=cpu", "env.eval.sim_backend=cpu", "--dry-run"]
     assert main(["train", recipe, *words]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert f"missing in {bare}/clone/assets: " in said
-    assert f"hf download --repo-type dataset {DATA_SET} --local-dir {bare}/clone/assets" in said
-    assert "(or env.train.stand_ins=true env.eval.stand_ins=true to try things out)" in said
+    printed = " ".join(capsys.readouterr().out.split())
+    assert f"hf download --repo-type dataset {DATA_SET} --local-dir {bare}/clone/assets" in printed
+    assert "env.train.stand_ins=true env.eval.stand_ins=true" in printed
     words += ["env.train.stand_ins=true", "env.eval.stand_ins=true"]
     assert main(["train", recipe, *words]) == 0
     assert "maniskill_assets" not in capsys.readouterr().out
@@ -432,8 +407,7 @@ def test_a_run_without_assets_ends_before_any_worker_starts(
     words = ["env=maniskill_put_on_plate_in_scene_25_main", "model=toy", "algorithm=ppo"]
     words += ["cluster.backend=local", f"runner.logger.log_path={bare}/logs"]
     assert main(["train", *words]) != 0
-    said = capsys.readouterr().err
-    assert "put-on-plate assets" in said and "env.train.stand_ins=true" in said
+    assert "env.train.stand_ins=true" in capsys.readouterr().err
     assert not (bare / "logs").exists()
 
 
@@ -463,22 +437,23 @@ def test_spec_and_env_module_load_no_simulator() -> None:
 
 def test_put_on_plate_names_all_sentences_of_its_variants() -> None:
     """25 objects: 17 plates in the template of training, and 16 other templates with its plate."""
-    said = env_spec(small_config(tasks=[MAIN])).all_instructions
-    assert len(said) == len(set(said)) == 25 * (17 + 16)
-    assert env_spec(small_config(tasks=["PutOnPlateInScene25Plate-v1"])).all_instructions == said
+    sentences = env_spec(small_config(tasks=[MAIN])).all_instructions
+    assert len(sentences) == len(set(sentences)) == 25 * (17 + 16)
+    plate = env_spec(small_config(tasks=["PutOnPlateInScene25Plate-v1"]))
+    assert plate.all_instructions == sentences
     mixed = env_spec(small_config(tasks=[PICK, MAIN])).all_instructions
-    assert mixed == (task_of(PICK).sentence, *said)
+    assert mixed == (task_of(PICK).sentence, *sentences)
     assert env_spec(ManiSkillConfig(tasks=[PICK])).episode_instructions == ()
 
 
-def test_names_of_a_folder_of_assets_are_said(tmp_path: Path) -> None:
+def test_sentences_have_the_names_of_a_folder_of_assets(tmp_path: Path) -> None:
     folder = tmp_path / "carrot" / "more_carrot"
     folder.mkdir(parents=True)
     (folder / "model_db.json").write_text('{"a": {"name": "teapot"}, "b": {"name": "spanner"}}')
-    said = all_sentences(tmp_path)
-    assert "put teapot on plate" in said and "put spanner on plate" in said
-    assert "put carrot on plate" not in said
-    assert "put teapot on cloth" in said  # plates have no file: theirs are the known names
+    sentences = all_sentences(tmp_path)
+    assert "put teapot on plate" in sentences and "put spanner on plate" in sentences
+    assert "put carrot on plate" not in sentences
+    assert "put teapot on cloth" in sentences  # plates have no file: theirs are the known names
     (folder / "model_db.json").write_text("[1, 2")
     all_sentences.cache_clear()
     assert all_sentences(tmp_path) == all_sentences(None)

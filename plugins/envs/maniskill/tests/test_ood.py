@@ -63,8 +63,8 @@ def test_two_rows_are_played_and_averaged(
         (result,) = read_results(file)
         assert (result.task, result.length, result.success) == (task, 8, False)
         assert rows[task]["rate"] == 0.0 and rows[task]["lo"] <= 0.0 < rows[task]["hi"]
-    said = capsys.readouterr().out
-    assert all(word in said for word in ("IND", "Execution", "Average of OOD"))
+    printed = capsys.readouterr().out
+    assert all(word in printed for word in ("IND", "Execution", "Average of OOD"))
 
 
 @pytest.mark.long
@@ -77,5 +77,5 @@ def test_every_cell_of_the_table_is_filled(
     assert len(settings) == 16 and set(rows) >= {MAIN, *VARIANTS, *settings}
     assert all(0.0 <= row["rate"] <= 1.0 for row in rows.values())
     assert {suite.capitalize() for suite in SUITES} <= set(rows)
-    said = capsys.readouterr().out
-    assert all(column in said for column in COLUMNS)
+    printed = capsys.readouterr().out
+    assert all(column in printed for column in COLUMNS)

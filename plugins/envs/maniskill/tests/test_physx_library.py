@@ -1,4 +1,4 @@
-"""SAPIEN's PhysX library for GPUs: asked for before a run, and never downloaded by a worker."""
+"""SAPIEN's PhysX library for GPUs: required before a run, and never downloaded by a worker."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_doctor_first_asks_for_a_gpu(home: Path, monkeypatch: pytest.MonkeyPatch
     """Of the one machine that a run has; of a cluster, other nodes may have some."""
     monkeypatch.setattr("rlcore_env_maniskill.doctor.local_gpus", lambda: ([], 0))
     found = doctor(sim_backend="gpu")[ROW]
-    assert found["status"] == "missing" and "this machine has none" in found["detail"]
+    assert found["status"] == "missing"
     assert found["fix"].startswith("env.train.sim_backend=cpu env.eval.sim_backend=cpu")
     assert "curl -fL" in doctor("auto", sim_backend="gpu")[ROW]["fix"]
 
@@ -68,20 +68,15 @@ def test_doctor_asks_for_it_where_a_gpu_simulates(home: Path, gpu: None) -> None
     archive = f"sapien-sim/physx-precompiled/releases/download/{VERSION}/linux-"
     assert archive in found["fix"] and found["fix"].endswith(str((home / LIBRARY).parent))
     file = placed(home, b"\x7fELF and so on")
-    assert doctor(sim_backend="gpu")[ROW] == {
-        "name": ROW,
-        "status": "ok",
-        "detail": str(file),
-        "fix": "",
-    }
+    found = doctor(sim_backend="gpu")[ROW]
+    assert (found["status"], found["detail"], found["fix"]) == ("ok", str(file), "")
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>404</html>"])
-def test_what_is_no_library_is_refused(home: Path, content: bytes) -> None:
+def test_a_file_that_is_no_library_is_refused(refused, home: Path, content: bytes) -> None:
     file = placed(home, content)
-    with pytest.raises(AssetError, match=f"{file} is not a library") as caught:
+    with refused(AssetError, file, "curl -fL", text=False):  # for this processor
         require_library()
-    assert "curl -fL" in (caught.value.hint or "")
 
 
 def test_a_run_ends_before_any_worker_starts(
@@ -96,8 +91,8 @@ def test_a_run_ends_before_any_worker_starts(
     words += [f"env.{side}.tasks=[{PICK}]" for side in ("train", "eval")]
     words += [f"env.{side}.sim_backend=gpu" for side in ("train", "eval")]
     assert main(["train", *words, f"runner.logger.log_path={home}/logs"]) != 0
-    said = capsys.readouterr().err.replace("\n", " ")
-    assert f"this machine lacks {ROW}" in said and "curl -fL" in said
+    error = capsys.readouterr().err.replace("\n", " ")
+    assert ROW in error and "curl -fL" in error
     assert not (home / "logs").exists()
 
 
@@ -113,15 +108,15 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sapien_physx, "is_gpu_enabled", lambda: False)
 
 
-def test_a_worker_downloads_nothing(home: Path, no_network: None) -> None:
+def test_a_worker_downloads_nothing(refused, home: Path, no_network: None) -> None:
     from rlcore_env_maniskill.raw import make_raw
 
-    with pytest.raises(AssetError, match=f"{home / LIBRARY} does not exist"):
+    with refused(AssetError, home / LIBRARY, text=False):
         make_raw(small_config(tasks=[PICK], sim_backend="gpu"), PICK)
 
 
-def test_what_can_not_be_loaded_is_said(
-    home: Path, no_network: None, monkeypatch: pytest.MonkeyPatch
+def test_a_library_that_can_not_be_loaded_is_refused(
+    refused, home: Path, no_network: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SAPIEN loads it with ctypes, after libcuda.so."""
     placed(home, b"\x7fELF, cut off")
@@ -131,9 +126,8 @@ def test_what_can_not_be_loaded_is_said(
         return None if name == "libcuda.so" else real(name, *mode)
 
     monkeypatch.setattr(ctypes, "CDLL", load)
-    with pytest.raises(AssetError, match=r"SAPIEN can't simulate on a GPU: .*libPhysXGpu_64") as e:
+    with refused(AssetError, "libPhysXGpu_64", "NVIDIA's driver", "curl -fL", text=False):
         enable_gpu()
-    assert "NVIDIA's driver" in (e.value.hint or "") and "curl -fL" in (e.value.hint or "")
 
 
 def test_version_place_and_address_are_those_of_sapien(
@@ -142,20 +136,20 @@ def test_version_place_and_address_are_those_of_sapien(
     """SAPIEN would fetch what our command fetches, and finds it where that unpacks it."""
     sapien_physx = pytest.importorskip("sapien.physx")
     assert sapien_physx.version() == VERSION
-    asked: list[str] = []
+    opened: list[str] = []
 
     def fetch(url: str) -> None:
-        asked.append(url)
+        opened.append(url)
         raise ConnectionError
 
     monkeypatch.setattr(sapien_physx, "is_gpu_enabled", lambda: False)
     monkeypatch.setattr(sapien_physx, "_enable_gpu", lambda: None)
     monkeypatch.setattr(sapien_physx.requests, "get", fetch)
-    monkeypatch.setattr(ctypes, "CDLL", lambda name, *mode: asked.append(name))
+    monkeypatch.setattr(ctypes, "CDLL", lambda name, *mode: opened.append(name))
     with pytest.raises(ConnectionError):
         sapien_physx.enable_gpu()
-    (url,) = asked
+    (url,) = opened
     assert f" {url} && " in download_command(VERSION)
     file = placed(home, b"\x7fELF")
     sapien_physx.enable_gpu()
-    assert asked[1:] == ["libcuda.so", str(file)] and require_library() == file
+    assert opened[1:] == ["libcuda.so", str(file)] and require_library() == file

@@ -76,31 +76,30 @@ def test_what_goes_wrong_in_a_solution_is_raised(expert) -> None:
     def fail(env: Any, **_: Any) -> None:
         raise ValueError("no way")
 
-    with pytest.raises(ValueError, match="no way"):
+    with pytest.raises(ValueError):
         expert(fail).action(speed=1.0)
 
 
-def test_a_solution_has_its_own_speed(expert) -> None:
-    with pytest.raises(ConfigError, match=r"collect\.speed must be 1"):
+def test_a_solution_has_its_own_speed(refused, expert) -> None:
+    with refused(ConfigError, "collect.speed"):
         expert().action(speed=0.5)
 
 
-def test_without_mplib_the_command_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_mplib_the_command_is_named(refused, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> Any:
         raise ImportError("numpy.core.multiarray failed to import")
 
     monkeypatch.setattr(planned.importlib, "import_module", missing)
-    with pytest.raises(AssetError, match=r"PickCube-v1 can't be loaded: numpy\.core") as caught:
+    with refused(AssetError, "PickCube-v1", "rlcore venv create maniskill", text=False):
         planned.Planned(PICK, scene())
-    assert "rlcore venv create maniskill" in str(caught.value.hint)
 
 
-def test_there_is_such_an_expert_only_where_it_can_plan() -> None:
+def test_there_is_such_an_expert_only_where_it_can_plan(refused) -> None:
     joints = {"tasks": [PICK], "control_mode": planned.CONTROL_MODE}
     assert env_spec(small_config(**joints, python="/other/python")).has_expert
     here = int(np.__version__.partition(".")[0]) < 2
     assert env_spec(small_config(**joints)).has_expert == here
-    with pytest.raises(ConfigError, match="sim_backend must be cpu"):
+    with refused(ConfigError, "sim_backend"):
         env_spec(small_config(**joints, python="/other/python", sim_backend="gpu"))
 
 

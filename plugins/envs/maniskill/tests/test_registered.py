@@ -42,56 +42,52 @@ def laundry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_task_of_the_user_needs_no_entry_in_our_table(laundry: None) -> None:
+def test_a_task_of_the_user_needs_no_entry_in_our_table(refused, laundry: None) -> None:
     settings = {"tasks": ["FoldShirt-v0"], "register": ["rlcore_test_laundry"]}
     spec = env_spec(small_config(**settings, cameras=["hand_camera"]))  # of the class's own robot
     assert spec.instructions == ("fold shirt",) and not spec.has_expert
     assert "rlcore_test_laundry" not in sys.modules and "mani_skill" not in sys.modules
-    with pytest.raises(ConfigError, match="has no reward 'dense', it has sparse"):
+    with refused(ConfigError, "dense"):
         env_spec(small_config(**settings, reward="dense"))
 
 
 @pytest.mark.parametrize(
-    ("task", "settings", "words"),
+    ("task", "settings", "named"),
     [
-        ("TwoRobotPickCube-v1", {}, r"has robots \['panda_wristcam', 'panda_wristcam'\]"),
-        ("TwoRobotPickCube-v1", {"robot": "panda"}, "is made for panda_wristcam with panda_wrist"),
-        ("TwoRobotPickCube-v1", {"robot": "so100"}, "is made for panda_wristcam with panda_wrist"),
-        ("PickCubeWidowXAI-v1", {}, r"has robots \['widowxai'\]"),
-        ("PushCube-v1", {"robot": "so100"}, "is made for panda, fetch, not for so100"),
-        ("DrawTriangle-v1", {"gripper": "binary"}, "got 'panda_stick'"),
-        ("PickCubeSO100-v1", {"obs_mode": "state"}, "does not know the size of the state"),
-        (
-            "PickCube-v1",
-            {"robot": "so100", "obs_mode": "state"},
-            "does not know the size of the state",
-        ),
-        ("PickCubeSO100-v1", {"control_mode": "pd_ee_delta_pose"}, "must be one of pd_joint_delta"),
-        ("MS-CartpoleBalance-v1", {}, "has robots"),
-        ("Empty-v1", {}, "has no reward 'sparse'"),
-        ("PickCub-v1", {}, "Did you mean 'PickCube-v1'"),
+        ("TwoRobotPickCube-v1", {}, "['panda_wristcam', 'panda_wristcam']"),
+        ("TwoRobotPickCube-v1", {"robot": "panda"}, "panda_wristcam with panda_wristcam"),
+        ("TwoRobotPickCube-v1", {"robot": "so100"}, "panda_wristcam with panda_wristcam"),
+        ("PickCubeWidowXAI-v1", {}, "['widowxai']"),
+        ("PushCube-v1", {"robot": "so100"}, "so100"),
+        ("DrawTriangle-v1", {"gripper": "binary"}, "'panda_stick'"),
+        ("PickCubeSO100-v1", {"obs_mode": "state"}, "state"),
+        ("PickCube-v1", {"robot": "so100", "obs_mode": "state"}, "state"),
+        ("PickCubeSO100-v1", {"control_mode": "pd_ee_delta_pose"}, "pd_joint_delta"),
+        ("MS-CartpoleBalance-v1", {}, "robots"),
+        ("Empty-v1", {}, "'sparse'"),
+        ("PickCub-v1", {}, "'PickCube-v1'"),
     ],
 )
-def test_what_is_not_played_is_refused(task: str, settings: dict, words: str) -> None:
+def test_unsupported_tasks_are_refused(refused, task: str, settings: dict, named: str) -> None:
     import mani_skill.envs  # noqa: F401, read in this process: quicker
 
-    with pytest.raises(ConfigError, match=words):
+    with refused(ConfigError, named):
         env_spec(small_config(tasks=[task], **settings))
 
 
-def test_a_module_that_is_not_there_is_named() -> None:
+def test_a_module_that_is_not_there_is_named(refused) -> None:
     import mani_skill.envs  # noqa: F401
 
-    with pytest.raises(ConfigError, match="can't import 'no_such_module'"):
+    with refused(ConfigError, "no_such_module"):
         env_spec(small_config(tasks=["FoldShirt-v1"], register=["no_such_module"]))
 
 
-def test_missing_files_are_said_before_a_simulator_is_made() -> None:
+def test_missing_files_are_refused_before_a_simulator_is_made(refused) -> None:
     import mani_skill.envs  # noqa: F401
 
-    with pytest.raises(AssetError, match="needs the ManiSkill asset 'ycb'"):
+    with refused(AssetError, "'ycb'", text=False):  # names this Python
         env_spec(small_config(tasks=["PickSingleYCB-v1"]))
-    with pytest.raises(AssetError, match="robot 'xarm6_robotiq' needs the ManiSkill asset 'xarm6'"):
+    with refused(AssetError, "xarm6_robotiq", "'xarm6'", text=False):
         env_spec(small_config(tasks=["PickCube-v1"], robot="xarm6_robotiq"))
 
 
@@ -151,7 +147,9 @@ def test_arms_with_other_hands_are_played(
 
 
 @pytest.mark.usefixtures("vulkan")
-def test_a_task_that_never_tells_success_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_that_never_tells_success_is_refused(
+    refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By its class where that says so, else once it has been made."""
     from mani_skill.envs.sapien_env import BaseEnv
     from mani_skill.envs.tasks.tabletop.push_cube import PushCubeEnv
@@ -164,11 +162,10 @@ def test_a_task_that_never_tells_success_is_refused(monkeypatch: pytest.MonkeyPa
     for name, made in (("Silent-v0", silent), ("Mute-v0", mute)):
         register_env(name)(made)
     try:
-        with pytest.raises(ConfigError, match="'Silent-v0' does not report success"):
+        with refused(ConfigError, "Silent-v0"):
             env_spec(small_config(tasks=["Silent-v0"], **settings))
-        with pytest.raises(ConfigError, match="'Mute-v0' does not report success") as caught:
+        with refused(ConfigError, "Mute-v0", registered.PLAYED):
             make_raw(small_config(tasks=["Mute-v0"], **settings), "Mute-v0")
-        assert caught.value.hint == registered.PLAYED
     finally:
         for name in ("Silent-v0", "Mute-v0"):
             del REGISTERED_ENVS[name]

@@ -223,12 +223,11 @@ def test_a_camera_in_the_hand_sees_past_its_box() -> None:
     assert np.abs(frames[0] - frames[1]).max(axis=-1).mean() < 2  # but for a corner of the hand
 
 
-def test_an_unknown_camera_is_named_with_those_there_are() -> None:
+def test_an_unknown_camera_is_named_with_those_there_are(refused) -> None:
     """By a simulator, of a task whose cameras our table does not know."""
     simulator = Simulator(small_config(), PUSH)
-    with pytest.raises(ConfigError, match="Choose from: base_camera") as caught:
+    with refused(ConfigError, "base_camera"):
         raw.prepare_frames(simulator.env, small_config(cameras=["bas_camera"]))
-    assert "Did you mean 'base_camera'" in str(caught.value)
     simulator.close()
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from env_makers import env_maker
 from metaworld_cases import BUTTON, REACH, EnvMaker, small_config
 from rlcore_env_metaworld.env import make_env
 from rlcore_mujoco.gl import choose_gl
@@ -32,20 +33,4 @@ def shared_env() -> Iterator[SimulatedEnv]:
 @pytest.fixture
 def make() -> Iterator[EnvMaker]:
     """Makes envs and closes them: `make(num_envs, num_processes, **settings)`."""
-    made: list[SimulatedEnv] = []
-
-    def make_one(num_envs: int, num_processes: int, **settings: object) -> SimulatedEnv:
-        made.append(
-            make_env(
-                small_config(**settings),
-                num_envs=num_envs,
-                rank=0,
-                world_size=1,
-                num_processes=num_processes,
-            )
-        )
-        return made[-1]
-
-    yield make_one
-    for env in made:
-        env.close()
+    yield from env_maker(make_env, small_config)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from metaworld_cases import EnvMaker, small_config
 from rlcore_env_metaworld.env import make_env
-from rlcore_mujoco.render import Renderer
 
 from rlcore.contracts.specs import Episode
 
@@ -56,41 +55,9 @@ def test_success_inside_a_chunk_ends_the_row_there(
     np.testing.assert_array_equal(after.observation["states"], result.observation["states"])
 
 
-def test_sparse_reward_is_scaled(make: EnvMaker, expert_actions: np.ndarray) -> None:
-    env = make(1, 0, reward_coef=5.0)
-    env.reset(options={"episodes": [TRIAL]})
-    rewards = env.chunk_step(expert_actions[None]).rewards[0]
-    assert rewards[-1] == 5.0 and rewards.sum() == 5.0
-
-
 def test_dense_reward_is_metaworlds_own(make: EnvMaker, expert_actions: np.ndarray) -> None:
     """0 to 10, and 10 where the task is solved (MetaWorld v3's rewards of v2)."""
     env = make(1, 0, reward="dense")
     env.reset(options={"episodes": [TRIAL]})
     rewards = env.chunk_step(expert_actions[None]).rewards[0]
     assert ((rewards > 0) & (rewards <= 10)).all() and rewards[-1] == rewards.max() > 5
-
-
-@pytest.fixture
-def draws(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Grows by one entry per frame drawn in this process."""
-    drawn: list[int] = []
-    original = Renderer.draw
-
-    def counting(self: Renderer, *args: object) -> None:
-        drawn.append(1)
-        original(self, *args)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Renderer, "draw", counting)
-    return drawn
-
-
-def test_one_frame_a_chunk_and_none_after_success(
-    make: EnvMaker, expert_actions: np.ndarray, draws: list[int]
-) -> None:
-    env = make(1, 0)
-    env.reset(options={"episodes": [TRIAL]})
-    chunks = padded(expert_actions)
-    for chunk in chunks:
-        env.chunk_step(chunk)
-    assert len(draws) == 1 + len(chunks) - 1  # the start, each chunk, not the one that succeeds

@@ -40,9 +40,9 @@ def course(env: SimulatedEnv) -> list[dict[str, Any]]:
 
 
 def require_same(there: list[dict[str, Any]], here: list[dict[str, Any]]) -> None:
-    for one, other in zip(there, here, strict=True):
-        for name, array in other.items():
-            np.testing.assert_array_equal(one[name], array)
+    for seen, expected in zip(there, here, strict=True):
+        for name, array in expected.items():
+            np.testing.assert_array_equal(seen[name], array)
     assert not np.array_equal(here[0]["states"], here[-1]["states"])  # something moved
 
 
@@ -80,7 +80,7 @@ def test_across_the_major_versions_of_numpy_only_dense_rewards_differ(
         np.testing.assert_allclose(one["rewards"], other["rewards"], rtol=0, atol=1e-6)
 
 
-def test_a_dry_run_says_where_simulators_run_and_what_is_missing(
+def test_a_dry_run_lists_interpreters_and_what_they_lack(
     twin_venv: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     python = [f"env.train.python={twin_venv}", "env.eval.python=/no/python"]
@@ -88,32 +88,31 @@ def test_a_dry_run_says_where_simulators_run_and_what_is_missing(
     rows = capsys.readouterr().out.split("env.train.python: ")[-1].splitlines()
     there, missing, fix = rows[:3]
     assert there.startswith(f"{twin_venv}/bin/python: python 3.")
-    assert f"metaworld {version('metaworld')}, " in there and "; here: python 3." in there
-    said = "env.eval.python: /no/python is no Python interpreter: No such file or directory"
-    assert missing == f"missing  {said}"
-    assert fix == "         fix: rlcore venv create metaworld"
+    assert f"metaworld {version('metaworld')}, " in there
+    assert missing.startswith("missing  env.eval.python: /no/python")
+    assert fix.endswith("rlcore venv create metaworld")
     assert main(["collect", "env=metaworld", *python]) == 2
     error = capsys.readouterr().err
-    assert f"error: {said}\n  hint: rlcore venv create metaworld" in error
+    assert "env.eval.python: /no/python" in error and "rlcore venv create metaworld" in error
 
 
 @pytest.mark.filterwarnings("ignore:actor.model.model_path is null")
-def test_who_only_evaluates_asks_nothing_of_the_interpreter_of_training(twin_venv: Path) -> None:
+def test_an_evaluation_does_not_need_the_interpreter_of_training(refused, twin_venv: Path) -> None:
     python = ["env.train.python=/no/python", f"env.eval.python={twin_venv}"]
     words = ["env=metaworld", "model=pi0_tiny", "algorithm=ppo", *python]
-    with pytest.raises(AssetError, match=r"env\.train\.python: /no/python is no Python"):
+    with refused(AssetError, "env.train.python", "/no/python"):
         assemble(compose(words)).interpreters()
     evaluates = compose([*words, "env.train.num_processes=0", "runner.only_eval=true"])
     made = assemble(evaluates)
-    assert [one.side for one in made.interpreters()] == [*made.active_specs] == ["eval"]
-    with pytest.raises(AssetError, match=r"env\.train\.python: /no/python is no Python"):
-        # as replay may
+    sides = [interpreter.side for interpreter in made.interpreters()]
+    assert sides == [*made.active_specs] == ["eval"]
+    with refused(AssetError, "env.train.python", "/no/python"):  # as replay may
         assemble(compose([*words, "runner.only_eval=true"]), trains=True).interpreters()
 
 
-def test_collecting_asks_for_the_interpreter_of_training_whatever_is_evaluated(
+def test_collect_needs_the_interpreter_of_training(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     words = ["env=metaworld", "env.train.python=/no/python", "runner.only_eval=true"]
     assert main(["collect", *words, "--dry-run"]) == 0
-    assert "missing  env.train.python: /no/python is no Python" in capsys.readouterr().out
+    assert "missing  env.train.python: /no/python" in capsys.readouterr().out

@@ -84,49 +84,48 @@ def test_spec_is_narrowed_by_name() -> None:
 
 
 def test_the_detail_of_frames_is_part_of_what_a_checkpoint_knows() -> None:
-    exact, pixel = (EnvFacts.from_spec(env_spec(MetaWorldConfig(**one)))
-                    for one in ({}, {"render_detail": "pixel"}))  # fmt: skip
+    exact = EnvFacts.from_spec(env_spec(MetaWorldConfig()))
+    pixel = EnvFacts.from_spec(env_spec(MetaWorldConfig(render_detail="pixel")))
     assert [*exact.rendering_differences(pixel)] == [("render_detail", "exact", "pixel")]
     assert [*exact.differences(pixel)] == []  # announced, and not refused
 
 
-def test_spec_says_whether_final_frames_are_drawn() -> None:
+def test_the_spec_has_whether_final_frames_are_drawn() -> None:
     assert env_spec(MetaWorldConfig()).renders_final
     assert not env_spec(MetaWorldConfig(render_final=False)).renders_final
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("settings", "named"),
     [
-        ({"tasks": ["buton-press-topdown-v3"]}, f"Did you mean '{BUTTON}'"),
-        ({"tasks": ["door-lock-v3"], "benchmark": "ml45_train"}, "not in benchmark 'ml45_train'"),
-        ({"tasks": []}, "at least one task"),
-        ({"tasks": [BUTTON, BUTTON]}, "each once"),
+        ({"tasks": ["buton-press-topdown-v3"]}, BUTTON),
+        ({"tasks": ["door-lock-v3"], "benchmark": "ml45_train"}, "ml45_train"),
+        ({"tasks": []}, "tasks"),
+        ({"tasks": [BUTTON, BUTTON]}, "tasks"),
     ],
 )
-def test_bad_tasks_are_named(settings: dict, words: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+def test_invalid_tasks_are_refused(refused, settings: dict, named: str) -> None:
+    with refused(ConfigError, named):
         env_spec(small_config(**settings))
-    assert words in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("setting", "words"),
+    "setting",
     [
-        ("benchmark=mt5", "mt50, mt10, ml45_train, ml45_test, got 'mt5'"),
-        ("camera=corner5", "Did you mean 'corner"),
-        ("reward=spars", "Did you mean 'sparse'"),
-        ("split=test", "one of train, heldout, validation, got 'test'"),
-        ("image_size=0", "image_size must be at least 1, got 0"),
-        ("max_episode_steps=0", "max_episode_steps must be at least 1, got 0"),
-        ("settle_steps=-1", "settle_steps must be at least 0, got -1"),
-        ("cached_simulators=-1", "cached_simulators must be at least 0, got -1"),
+        "benchmark=mt5",
+        "camera=corner5",
+        "reward=spars",
+        "split=test",
+        "image_size=0",
+        "max_episode_steps=0",
+        "settle_steps=-1",
+        "cached_simulators=-1",
     ],
 )
-def test_values_that_a_key_does_not_take_are_named(setting: str, words: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+def test_a_value_that_a_key_does_not_take_is_refused(refused, setting: str) -> None:
+    key, _, value = setting.partition("=")
+    with refused(ConfigError, f"env.train.{key}", value):
         check(compose(["env=metaworld", f"env.train.{setting}"], require=("env",)))
-    assert words in str(caught.value) and "env.train." in str(caught.value)
 
 
 def test_ml45_spec_and_env_module_load_no_simulator() -> None:
@@ -165,14 +164,14 @@ def _no_process(*_: object, **__: object) -> None:
     raise AssertionError("a process was started")
 
 
-def test_no_gl_library_is_said_before_any_process_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_gl_library_is_refused_before_any_process_starts(
+    refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("MUJOCO_GL", raising=False)
     monkeypatch.setattr(gl, "has_library", lambda backend: False)
     monkeypatch.setattr(subprocess, "Popen", _no_process)
-    with pytest.raises(AssetError) as caught:
+    with refused(AssetError, "apt-get install -y libegl1 libgl1-mesa-dri"):
         make_env(small_config(), num_envs=2, rank=0, world_size=1, num_processes=2)
-    assert "no GL library for egl or osmesa" in caught.value.message
-    assert caught.value.hint == "apt-get install -y libegl1 libgl1-mesa-dri"
 
 
 def test_doctor_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,12 +186,12 @@ def test_doctor_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("installed", "camera", "refused"),
+    ("installed", "camera", "has_row"),
     [("3.0.0", "corner4", True), ("3.0.0", "corner2", False), ("3.1.1", "corner4", False)],
 )
 @pytest.mark.parametrize("python", [None, "/there/python"])
 def test_the_camera_that_3_0_lacks_is_refused_by_name(
-    monkeypatch: pytest.MonkeyPatch, installed: str, camera: str, refused: bool, python: str | None
+    monkeypatch: pytest.MonkeyPatch, installed: str, camera: str, has_row: bool, python: str | None
 ) -> None:
     """Whichever interpreter has it; both sides of a run are one finding."""
     there = Interpreter("/there/python", "3.11.0", {"metaworld": installed})
@@ -200,7 +199,7 @@ def test_the_camera_that_3_0_lacks_is_refused_by_name(
     monkeypatch.setattr(doctor.metadata, "version", lambda _: installed if python is None else "3")
     side = small_config(camera=camera, python=python)
     _, *rows = plugin.rlcore_doctor(SimpleNamespace(active_envs={"train": side, "eval": side}))
-    assert [row["status"] for row in rows] == ["missing"] * refused
+    assert [row["status"] for row in rows] == ["missing"] * has_row
     for row in rows:
         assert row["name"] == "metaworld: camera corner4" and "3.0.0" in row["detail"]
         assert row["fix"] == f"{python or sys.executable} -m pip install metaworld==3.1.1"

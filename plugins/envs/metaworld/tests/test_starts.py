@@ -19,7 +19,6 @@ from rlcore_env_metaworld.spec import HELDOUT_TRIALS, TRAIN_TRIALS
 from rlcore_env_metaworld.tasks import SENTENCES
 from rlcore_mujoco.model import differing_arrays
 from rlcore_mujoco.render import Renderers
-from rlcore_simulation.env import SimulatedEnv
 
 from rlcore.contracts.specs import Episode
 
@@ -137,24 +136,6 @@ def test_narrowing_the_tasks_does_not_change_starts(make: EnvMaker) -> None:
 
 
 @pytest.mark.long
-def test_rows_play_the_same_wherever_they_are(shared_env: SimulatedEnv, make: EnvMaker) -> None:
-    """Two processes with three rows, against one row at a time in this process."""
-    episodes = [Episode(0, 1), Episode(0, 2), Episode(0, 1)]
-    actions = np.random.default_rng(0).uniform(-1, 1, (3, 6, 4)).astype(np.float32)
-    actions[2] = actions[0]
-    start, _ = shared_env.reset(options={"episodes": episodes})
-    result = shared_env.chunk_step(actions).observation
-    alone = make(1, 0)
-    for row, episode in enumerate(episodes):
-        alone_start, _ = alone.reset(options={"episodes": [episode]})
-        alone_result = alone.chunk_step(actions[row : row + 1]).observation
-        for many, one in ((start, alone_start), (result, alone_result)):
-            np.testing.assert_array_equal(many["states"][row], one["states"][0])
-            np.testing.assert_array_equal(many["cameras"][CAMERA][row], one["cameras"][CAMERA][0])
-    np.testing.assert_array_equal(result["cameras"][CAMERA][0], result["cameras"][CAMERA][2])
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("task", sorted(SENTENCES))
 def test_every_task_starts_exactly_and_its_expert_solves_it(task: str, make: EnvMaker) -> None:
     used = simulator_of(task)
@@ -170,13 +151,3 @@ def test_every_task_starts_exactly_and_its_expert_solves_it(task: str, make: Env
     played = list(env.demonstrate(episodes, action_noise=0.0, speed=1.0, stride=100, seed=0))
     # 391 of 400 expert episodes succeed over all tasks; the worst task solves about two thirds.
     assert sum(demonstration.success for demonstration in played) >= 2
-
-
-def test_a_demonstration_may_take_longer_than_an_episode(make: EnvMaker) -> None:
-    env = make(1, 0, tasks=[BUTTON], max_episode_steps=20)
-    settings = {"action_noise": 0.0, "speed": 1.0, "stride": 100, "seed": 0}
-    (cut,) = env.demonstrate([Episode(0, 3)], **settings)
-    (whole,) = env.demonstrate([Episode(0, 3)], **settings, max_steps=120)
-    assert not cut.success and len(cut.actions) == 20
-    assert whole.success and 20 < len(whole.actions) < 120
-    np.testing.assert_array_equal(whole.actions[:20], cut.actions)

@@ -46,9 +46,13 @@ def sphere(*, textured: bool = False) -> Mesh:
     points, faces = ball()
     texcoords = points[:, :2] / 2 + 0.5
     return Mesh(
-        points, points.copy(), texcoords if textured else None, faces, faces,
+        points,
+        points.copy(),
+        texcoords if textured else None,
+        faces,
+        faces,
         faces if textured else np.zeros_like(faces),
-    )  # fmt: skip
+    )
 
 
 def numbers(values: np.ndarray) -> str:

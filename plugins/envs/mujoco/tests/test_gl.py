@@ -1,4 +1,4 @@
-"""Which GL library is taken, and what is said where there is none. Loads no simulator."""
+"""Which GL library is taken, and the error where there is none. Loads no simulator."""
 
 from __future__ import annotations
 
@@ -40,22 +40,19 @@ def test_mujoco_gl_of_the_user_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gl.choose_gl() == "glfw"
 
 
-def test_a_value_that_mujoco_does_not_know_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_backend_is_refused(refused, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MUJOCO_GL", "osmessa")
-    with pytest.raises(ConfigError, match="got 'osmessa'") as caught:
+    with refused(ConfigError, "osmessa", "osmesa", "MUJOCO_GL"):
         gl.choose_gl()
-    assert "Did you mean 'osmesa'" in caught.value.message
-    assert caught.value.hint == "unset MUJOCO_GL to let rlcore choose"
 
 
-def test_the_library_that_was_asked_for_is_the_one_to_install(
-    monkeypatch: pytest.MonkeyPatch,
+def test_the_requested_library_is_the_one_to_install(
+    refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     only(monkeypatch, "egl")
     monkeypatch.setenv("MUJOCO_GL", "osmesa")
-    with pytest.raises(AssetError, match="no GL library for osmesa") as caught:
+    with refused(AssetError, "osmesa", "apt-get install -y libosmesa6"):
         gl.choose_gl()
-    assert caught.value.hint == "apt-get install -y libosmesa6"
 
 
 def test_no_variable_is_needed_elsewhere_than_on_linux(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,12 +71,9 @@ def test_a_library_that_does_not_exist_is_not_found(monkeypatch: pytest.MonkeyPa
 def test_the_doctor_names_the_env_and_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     only(monkeypatch)
     (check,) = gl.doctor_checks("arm")
-    assert check == {
-        "name": "arm: GL library",
-        "status": "missing",
-        "detail": "MuJoCo can't render: no GL library for egl or osmesa on this machine",
-        "fix": "apt-get install -y libegl1 libgl1-mesa-dri",
-    }
+    assert (check["name"], check["status"]) == ("arm: GL library", "missing")
+    assert "egl or osmesa" in check["detail"]
+    assert check["fix"] == "apt-get install -y libegl1 libgl1-mesa-dri"
     only(monkeypatch, "osmesa")
     monkeypatch.setattr(gl, "_failure", lambda *_: "")
     (check,) = gl.doctor_checks("arm")
@@ -118,21 +112,21 @@ def test_a_library_that_makes_no_context_is_found_before_a_run(
 
 
 @pytest.mark.parametrize(
-    ("script", "said"),
+    ("script", "reason"),
     [
         ("echo no screens found >&2; exit 1", "no screens found"),
         ("kill -SEGV $$", "signal 11"),
         ("exit 3", "code 3"),
     ],
 )
-def test_what_the_simulators_interpreter_says_is_the_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, said: str
+def test_the_reason_is_that_of_the_simulators_interpreter(
+    refused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, reason: str
 ) -> None:
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\n{script}\n")
     python.chmod(0o755)
     only(monkeypatch, "egl")
-    with pytest.raises(AssetError, match=said):
+    with refused(AssetError, reason, text=False):
         gl.require_context(str(python))
 
 

@@ -35,8 +35,17 @@ SCENE = """
 
 
 def bits(data: mujoco.MjData) -> bytes:
-    parts = (data.qpos, data.qvel, data.qacc, data.qacc_warmstart, data.sensordata, data.xpos,
-             data.qfrc_constraint, data.ctrl, [data.time])  # fmt: skip
+    parts = (
+        data.qpos,
+        data.qvel,
+        data.qacc,
+        data.qacc_warmstart,
+        data.sensordata,
+        data.xpos,
+        data.qfrc_constraint,
+        data.ctrl,
+        [data.time],
+    )
     return np.concatenate([np.ravel(part) for part in parts]).tobytes()
 
 

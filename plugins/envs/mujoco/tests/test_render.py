@@ -59,8 +59,14 @@ def frame(view: View, *, reflectance: float = 0.0) -> np.ndarray:
     return out
 
 
-def above(height: int = 40, width: int = 40, *, flip_rows: bool = False, flip_columns: bool = False,
-          **quality: object) -> View:  # fmt: skip
+def above(
+    height: int = 40,
+    width: int = 40,
+    *,
+    flip_rows: bool = False,
+    flip_columns: bool = False,
+    **quality: object,
+) -> View:
     camera = Camera("above", height, width, flip_rows=flip_rows, flip_columns=flip_columns)
     return View({"top": camera}, **quality)  # type: ignore[arg-type]
 

@@ -66,8 +66,8 @@ class Base_Task:
         return xlim
     def get_info(self):
         return {"{A}": "red block", "{a}": "left"}
-    def set_instruction(self, said):
-        self.instruction = said
+    def set_instruction(self, instruction):
+        self.instruction = instruction
     def get_obs(self):
         grey = 40 + round(100 * self.robot.arms[0][0])
         frame = {"rgb": np.full((240, 320, 3), grey, np.uint8)}

@@ -174,15 +174,15 @@ def test_angles_of_a_hand_turn_it_back(angles: tuple[float, float, float]) -> No
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "phrase"),
     [("seen", " the red block down"), ("unseen", " down a red block"), ("task", "stack the")],
 )
 def test_sentences_are_robotwins_for_the_objects(
-    repository: Path, kind: str, said: str, capsys: pytest.CaptureFixture[str]
+    repository: Path, kind: str, phrase: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with made(repository, instruction_type=kind) as env:
         sentences = {env.reset(seed=n)[0]["task_descriptions"][0] for n in range(6)}
-    assert all(said in sentence for sentence in sentences)
+    assert all(phrase in sentence for sentence in sentences)
     assert (len(sentences) > 1) == (kind != "task")
     assert capsys.readouterr().out == ""
 
@@ -200,8 +200,7 @@ def test_settings_reach_robotwin_under_its_names(repository: Path) -> None:
     assert task.kwargs["left_robot_file"].endswith("assets/embodiments/piper")
     assert (task.kwargs["dual_arm_embodied"], task.kwargs["embodiment_dis"]) == (False, 0.6)
     assert task.kwargs["eval_mode"] is True and task.kwargs["eval_video_log"] is False
-    scenes = [cleared for cleared in base.cleared]
-    assert scenes.count(True) >= 1
+    assert any(base.cleared)
 
 
 # -- starts that depend on nothing else ----------------------------------------------------------
@@ -287,7 +286,7 @@ def test_the_expert_solves_the_same_starts_whatever_it_planned_before(repository
 
 @pytest.mark.parametrize("asked", ["a file", "the expert"])
 def test_a_machine_that_fails_once_moves_no_trial_to_another_start(
-    repository: Path, asked: str
+    refused, repository: Path, asked: str
 ) -> None:
     """SAPIEN's errors, as of a GPU without memory, are RuntimeErrors; seed 1 is a start."""
     (repository / f"envs/{TASK}.py").write_text(
@@ -303,7 +302,7 @@ def test_a_machine_that_fails_once_moves_no_trial_to_another_start(
     file = repository / "seeds.json"
     file.write_text(json.dumps({TASK: {"success_seeds": [1]}}))
     with made(repository, train_seeds_path=str(file) if asked == "a file" else None) as env:
-        with pytest.raises(EnvError, match="scene of seed 1: vk::OutOfDeviceMemoryError"):
+        with refused(EnvError, "seed 1", "OutOfDeviceMemoryError"):
             started(env, 0)
         again = started(env, 0)
     with made(repository, train_seeds_path=str(file)) as env:
@@ -339,9 +338,9 @@ def test_what_the_expert_found_is_kept(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "kept/task.json").read_text()) == {"2": 103, "1": 51}
 
 
-def test_a_trial_that_cannot_be_solved_is_one_error(tmp_path: Path) -> None:
+def test_a_trial_without_a_solvable_start_is_an_error(refused, tmp_path: Path) -> None:
     found, tried = seeds((None, None), tmp_path, set())
-    with pytest.raises(EnvError, match=r"none of the starts of seeds 150 to 199.*trial 3"):
+    with refused(EnvError, "150 to 199", "trial 3"):
         found.seed(3)
     assert len(tried) == SPAN
 
@@ -390,17 +389,15 @@ def test_an_unstable_start_of_a_file_moves_on(repository: Path) -> None:
 # -- what goes wrong -----------------------------------------------------------------------------
 
 
-def test_a_robot_with_more_joints_is_one_error(repository: Path) -> None:
+def test_a_robot_with_more_joints_is_refused(refused, repository: Path) -> None:
     wide = {"embodiment": ["wide", "wide", 0.6]}
-    message = "arms of wide have 8 joints"
-    with made(repository, task_config=wide) as env, pytest.raises(ConfigError, match=message):
+    with made(repository, task_config=wide) as env, refused(ConfigError, "wide have 8 joints"):
         env.reset()
 
 
-def test_a_package_that_robotwin_lacks_is_named(repository: Path) -> None:
+def test_a_package_that_robotwin_lacks_is_named(refused, repository: Path) -> None:
     (repository / f"envs/{TASK}.py").write_text("import toppra_of_nobody\n" + task_file(TASK))
-    message = r"RoboTwin imports toppra_of_nobody, .* lacks"
-    with made(repository) as env, pytest.raises(AssetError, match=message):
+    with made(repository) as env, refused(AssetError, "toppra_of_nobody", text=False):
         env.reset()
 
 
@@ -467,12 +464,9 @@ def test_the_two_edits_are_made_in_memory(planners: Path) -> None:
     assert {path: path.read_text() for path in before} == before
 
 
-def test_an_interpreter_without_the_planner_is_one_error(
-    planners: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_interpreter_without_the_planner_is_refused(
+    refused, planners: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "mplib", None)
-    with pytest.raises(
-        AssetError, match=r"RoboTwin's simulators need mplib.*which .* lacks"
-    ) as said:
+    with refused(AssetError, "mplib", "rlcore venv create robotwin", text=False):
         modules.load(planners, planners, ray_tracing=True)
-    assert "rlcore venv create robotwin" in (said.value.hint or "")

@@ -31,15 +31,21 @@ from rlcore.checks.doctor_rows import Finding
 from rlcore.config.instructions import with_instructions
 from rlcore.config.schema import RunConfig
 from rlcore.config.warning import ConfigWarning
-from rlcore.contracts.errors import AssetError, ConfigError, UserError
+from rlcore.contracts.errors import AssetError, ConfigError, PluginError
 from rlcore.plugins.registry import load_plugins
 from rlcore.training.protocol.rows import rows_of
 
 # As RoboTwin's documentation counts them.
 COUNTS = {
-    "placement": 16, "pick": 9, "stacking": 4, "ranking": 2, "tool use and interaction": 7,
-    "handover": 2, "pouring, dumping and shaking": 3, "hanging and special": 3,
-}  # fmt: skip
+    "placement": 16,
+    "pick": 9,
+    "stacking": 4,
+    "ranking": 2,
+    "tool use and interaction": 7,
+    "handover": 2,
+    "pouring, dumping and shaking": 3,
+    "hanging and special": 3,
+}
 
 
 def test_forty_six_tasks_in_eight_families() -> None:
@@ -70,9 +76,13 @@ def test_the_documents_block_is_taken_as_printed(monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv("ASSETS_PATH", raising=False)
     config = compose(
         [
-            "env=robotwin_place_empty_cup", "model=openvla_oft", "algorithm=grpo",
-            "env.train.env_type=robotwin", "env.train.assets_path=/path/to/robotwin_assets",
-            "env.train.center_crop=False", "env.eval.center_crop=False",
+            "env=robotwin_place_empty_cup",
+            "model=openvla_oft",
+            "algorithm=grpo",
+            "env.train.env_type=robotwin",
+            "env.train.assets_path=/path/to/robotwin_assets",
+            "env.train.center_crop=False",
+            "env.eval.center_crop=False",
             "env.train.task_config.task_name=place_empty_cup",
             "env.train.task_config.step_lim=200",
             "env.train.task_config.embodiment=[piper, piper, 0.6]",
@@ -81,7 +91,7 @@ def test_the_documents_block_is_taken_as_printed(monkeypatch: pytest.MonkeyPatch
             "env.train.task_config.camera.collect_head_camera=true",
             "env.train.task_config.camera.collect_wrist_camera=false",
         ]
-    )  # fmt: skip
+    )
     train: Any = config.env.train
     evaluation: Any = config.env.eval
     assert (train.center_crop, evaluation.center_crop) == (False, False)
@@ -93,26 +103,22 @@ def test_the_documents_block_is_taken_as_printed(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("task", UNSUPPORTED)
-def test_a_task_without_a_reward_is_no_env_and_the_reason_is_said(task: str) -> None:
-    message = f"env 'robotwin_{task}' is not supported: RoboTwin's branch has no reward for it"
-    with pytest.raises(UserError) as caught:
+def test_a_task_without_a_reward_is_no_env(refused, task: str) -> None:
+    with refused(PluginError, f"robotwin_{task}"):
         compose([f"env=robotwin_{task}", "model=pi0", "algorithm=ppo"])
-    assert caught.value.message == message
 
 
-def test_another_platform_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_platform_is_refused(refused, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROBOT_PLATFORM", "LIBERO")
-    with pytest.raises(ConfigError, match=r"robot_platform must be .*ALOHA.*got 'LIBERO'"):
+    with refused(ConfigError, "robot_platform", "LIBERO"):
         compose(["env=robotwin", "model=pi0", "algorithm=ppo"])
 
 
 def test_spec_has_the_layout_that_checkpoints_expect() -> None:
     spec = env_spec(settings())
     assert (spec.state_dim, spec.action_dim) == (14, 14)
-    assert [(a.meaning, a.size, round(a.high, 4)) for a in spec.actions] == [
-        ("joint_position", 6, 3.1416), ("gripper", 1, 1.0),
-        ("joint_position", 6, 3.1416), ("gripper", 1, 1.0),
-    ]  # fmt: skip
+    arm = [("joint_position", 6, 3.1416), ("gripper", 1, 1.0)]
+    assert [(a.meaning, a.size, round(a.high, 4)) for a in spec.actions] == [*arm, *arm]
     assert [(c.name, c.height, c.width) for c in spec.cameras] == [("head_camera", 224, 224)]
     assert spec.whole_chunks and spec.suspends and not spec.has_expert
 
@@ -128,12 +134,12 @@ def test_states_can_be_poses_of_the_hands() -> None:
     assert [(channel.meaning, channel.size) for channel in states] == arm * 2
 
 
-def test_sentences_are_open_where_robotwin_writes_them() -> None:
+def test_sentences_are_open_where_robotwin_writes_them(refused) -> None:
     """A file has one sentence per task, which RoboTwin's own would then contradict."""
     assert env_spec(settings()).open_instructions
     assert not env_spec(settings(instruction_type="task")).open_instructions
     assert not env_spec(settings(stand_ins=True)).open_instructions
-    with pytest.raises(ConfigError, match="differ from episode to episode"):
+    with refused(ConfigError, "env.train"):
         with_instructions(env_spec(settings()), {TASK: "stack them"}, "env.train")
     spec = with_instructions(
         env_spec(settings(instruction_type="task")), {TASK: "stack them"}, "env.train"
@@ -144,37 +150,39 @@ def test_sentences_are_open_where_robotwin_writes_them() -> None:
 def test_several_tasks_are_grouped_by_family() -> None:
     spec = env_spec(settings(tasks=["lift_pot", "stack_blocks_two", "grab_roller"]))
     assert spec.tasks == ("lift_pot", "stack_blocks_two", "grab_roller")
-    assert spec.task_groups == {
-        "pick": ("lift_pot", "grab_roller"), "stacking": ("stack_blocks_two",),
-    }  # fmt: skip
+    stacking = ("stack_blocks_two",)
+    assert spec.task_groups == {"pick": ("lift_pot", "grab_roller"), "stacking": stacking}
+
+
+def with_arms(*embodiment: object) -> dict[str, Any]:
+    return {"task_config": {"embodiment": [*embodiment]}}
 
 
 REFUSED = [
-    *(({"tasks": [task]}, f"no reward for task '{task}'") for task in UNSUPPORTED),
-    ({"task_config": {"task_name": "place_fan"}}, "task_config.task_name: .*no reward for"),
-    ({"task_config": {"task_name": "place_cup"}}, "no task 'place_cup'.*place_empty_cup"),
-    ({"tasks": ["lift_pot", "open_laptop"]}, "tasks: .*no reward for task 'open_laptop'"),
-    ({"tasks": []}, "at least one task"),
-    ({"task_config": {"embodiment": ["franka-panda", "franka-panda", 0.6]}},
-     "franka-panda have 7 joints, which makes 16 entries"),
-    ({"task_config": {"embodiment": ["piper", "Franka", 0.6]}}, "the arms of Franka have 7 joints"),
-    ({"task_config": {"embodiment": ["piper"]}}, r"piper has one arm"),
-    ({"task_config": {"embodiment": ["piper", "piper"]}}, r"must be \[ROBOT\]"),
-    ({"task_config": {"embodiment": ["piper", "piper", -0.6]}}, r"must be \[ROBOT\]"),
-    ({"task_config": {"step_lim": 10}}, r"step_lim must be at least max_episode_steps \(20\)"),
-    ({"stand_ins": True, "tasks": ["lift_pot"]}, "the stand-in scene has no task 'lift_pot'"),
-    ({"reward": "dense", "tasks": [TASK, "lift_pot"]}, "no dense reward for task 'lift_pot'; it "),
-    ({"reward": "dense", "stand_ins": True}, "must be sparse with stand_ins=true"),
-]  # fmt: skip
+    *(({"tasks": [task]}, f"'{task}'") for task in UNSUPPORTED),
+    ({"task_config": {"task_name": "place_fan"}}, "task_config.task_name"),
+    ({"task_config": {"task_name": "place_cup"}}, "place_empty_cup"),
+    ({"tasks": ["lift_pot", "open_laptop"]}, "'open_laptop'"),
+    ({"tasks": []}, "tasks"),
+    (with_arms("franka-panda", "franka-panda", 0.6), "franka-panda have 7 joints"),
+    (with_arms("piper", "Franka", 0.6), "Franka have 7 joints"),
+    (with_arms("piper"), "piper"),
+    (with_arms("piper", "piper"), "[ROBOT]"),
+    (with_arms("piper", "piper", -0.6), "[ROBOT]"),
+    ({"task_config": {"step_lim": 10}}, "max_episode_steps (20)"),
+    ({"stand_ins": True, "tasks": ["lift_pot"]}, "'lift_pot'"),
+    ({"reward": "dense", "tasks": [TASK, "lift_pot"]}, "'lift_pot'"),
+    ({"reward": "dense", "stand_ins": True}, "stand_ins=true"),
+]
 
 
 def test_a_robot_that_only_robotwins_files_know_is_left_to_them() -> None:
     assert env_spec(settings(task_config={"embodiment": ["xarm", "ur5", 0.6]})).action_dim == 14
 
 
-@pytest.mark.parametrize(("changes", "message"), REFUSED)
-def test_what_is_refused_before_anything_starts(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
+@pytest.mark.parametrize(("changes", "named"), REFUSED)
+def test_invalid_settings_are_refused(refused, changes: dict[str, Any], named: str) -> None:
+    with refused(ConfigError, named):
         env_spec(settings(**changes))
 
 
@@ -198,36 +206,38 @@ def test_trials_are_as_many_as_the_seeds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "named"),
     [
-        ('{"lift_pot": {"success_seeds": [1]}}', f"no seeds of task '{TASK}'; .*lift_pot"),
-        ("{}", f"no seeds of task '{TASK}'; it names no task"),
-        ("[1, 2]", "must map tasks to seeds, got a list"),
-        ("{", "can't be read"),
-        (f'{{"{TASK}": {{"success_seeds": []}}}}', "at least one seed"),
-        (f'{{"{TASK}": {{"success_seeds": ["1"]}}}}', "at least one seed"),
-        (f'{{"{TASK}": {{"success_seeds": [-1]}}}}', "from 0 to 4294967295"),
-        (f'{{"{TASK}": {{"success_seeds": [4294967296]}}}}', "from 0 to 4294967295"),
-        (f'{{"{TASK}": {{"success_seeds": [1, 1]}}}}', "a seed of stack_blocks_two twice"),
-        (None, "can't be read"),
+        ('{"lift_pot": {"success_seeds": [1]}}', "lift_pot"),
+        ("{}", f"'{TASK}'"),
+        ("[1, 2]", "list"),
+        ("{", ""),
+        (f'{{"{TASK}": {{"success_seeds": []}}}}', ""),
+        (f'{{"{TASK}": {{"success_seeds": ["1"]}}}}', ""),
+        (f'{{"{TASK}": {{"success_seeds": [-1]}}}}', "4294967295"),
+        (f'{{"{TASK}": {{"success_seeds": [4294967296]}}}}', "4294967295"),
+        (f'{{"{TASK}": {{"success_seeds": [1, 1]}}}}', TASK),
+        (None, ""),
     ],
 )
-def test_a_seeds_file_that_does_not_fit(tmp_path: Path, content: str | None, message: str) -> None:
+def test_an_invalid_seeds_file_is_refused(
+    refused, tmp_path: Path, content: str | None, named: str
+) -> None:
     file = tmp_path / "seeds.json"
     if content is not None:
         file.write_text(content)
-    with pytest.raises(ConfigError, match=message):
+    with refused(ConfigError, file, named, text=content != "{"):  # Python words that one
         env_spec(settings(train_seeds_path=str(file)))
 
 
-def test_evaluation_on_seeds_of_training_is_refused(tmp_path: Path) -> None:
+def test_evaluation_on_seeds_of_training_is_refused(refused, tmp_path: Path) -> None:
     train = seeds_file(tmp_path, "train.json", stack_blocks_two=[0, 1, 4])
     heldout = seeds_file(tmp_path, "heldout.json", stack_blocks_two=[4, 9])
-    with pytest.raises(ConfigError, match=r"share 1 seed.*e\.g\. 4"):
+    with refused(ConfigError, "share 1 seed", "4"):
         env_spec(settings(train_seeds_path=train, heldout_seeds_path=heldout))
 
 
-def test_training_knows_the_seeds_of_evaluation(tmp_path: Path) -> None:
+def test_training_knows_the_seeds_of_evaluation(refused, tmp_path: Path) -> None:
     """As the documents set them: those of training on one side, those held out on the other, of
     which the protocol of evaluations knows its own alone."""
     train = seeds_file(tmp_path, "train.json", stack_blocks_two=[0, 1, 4])
@@ -239,11 +249,11 @@ def test_training_knows_the_seeds_of_evaluation(tmp_path: Path) -> None:
     assert isinstance(side, RoboTwinConfig) and isinstance(evaluation, RoboTwinConfig)
     assert (side.train_seeds_path, side.heldout_seeds_path) == (train, heldout)
     assert (evaluation.train_seeds_path, evaluation.heldout_seeds_path) == (None, heldout)
-    with pytest.raises(ConfigError, match=r"share 1 seed.*e\.g\. 4"):
+    with refused(ConfigError, "share 1 seed", "4"):
         env_spec(side)
     Path(heldout).unlink()  # evaluation itself says so
     assert env_spec(side).train_trials == range(3)
-    with pytest.raises(ConfigError, match=r"heldout_seeds_path: .* can't be read"):
+    with refused(ConfigError, "heldout_seeds_path"):
         env_spec(evaluation)
     alone = compose([*chosen, keys[0], "env/eval=toy"])
     assert isinstance(alone.env.train, RoboTwinConfig) and not alone.env.train.heldout_seeds_path
@@ -278,41 +288,38 @@ def test_seeds_that_were_found_serve_other_time_limits_but_no_other_robot(tmp_pa
 def test_a_setting_decides_what_is_random_unless_it_is_set() -> None:
     clean = arguments(settings(), TASK)["domain_randomization"]
     randomized = arguments(settings(setting="demo_randomized"), TASK)["domain_randomization"]
-    assert clean == {
-        "random_background": False, "cluttered_table": False, "clean_background_rate": 1,
-        "random_head_camera_dis": 0, "random_table_height": 0, "random_light": False,
-        "crazy_random_light_rate": 0,
-    }  # fmt: skip
-    assert randomized == {
-        "random_background": True, "cluttered_table": True, "clean_background_rate": 0.02,
-        "random_head_camera_dis": 0, "random_table_height": 0.03, "random_light": True,
-        "crazy_random_light_rate": 0.02,
-    }  # fmt: skip
+    expected = {
+        "random_background": (False, True),
+        "cluttered_table": (False, True),
+        "clean_background_rate": (1, 0.02),
+        "random_head_camera_dis": (0, 0),
+        "random_table_height": (0, 0.03),
+        "random_light": (False, True),
+        "crazy_random_light_rate": (0, 0.02),
+    }
+    assert clean == {key: value for key, (value, _) in expected.items()}
+    assert randomized == {key: value for key, (_, value) in expected.items()}
     config = settings(setting="demo_randomized")
     config.task_config.domain_randomization.cluttered_table = False
     assert arguments(config, TASK)["domain_randomization"] == randomized | {
         "cluttered_table": False
     }
-    starts, said = env_spec(config).caveat.split("; ")
-    assert said == "task_config.domain_randomization.cluttered_table is not that of demo_randomized"
+    starts, changed = env_spec(config).caveat.split("; ")
+    assert "task_config.domain_randomization.cluttered_table" in changed
     config.setting = "demo_clean"
     assert env_spec(config).caveat == starts
 
 
-def test_figures_say_that_their_starts_are_not_the_published_ones(tmp_path: Path) -> None:
+def test_the_caveat_names_the_source_of_starts(tmp_path: Path) -> None:
     """RLinf deals a shuffled file to its workers, so which 128 of the 150 it plays depends on their
     number. Its env pins another SAPIEN than ours."""
-    assert env_spec(settings()).caveat == (
-        "starts that RoboTwin's expert solved here, not published ones"
-    )
+    assert "expert" in env_spec(settings()).caveat
     file = tmp_path / "seeds.json"
     file.write_text(json.dumps({TASK: {"success_seeds": [3, 1]}}))
     for split in ("train", "heldout"):
         config = settings(**{"split": split, f"{split}_seeds_path": str(file)})
-        assert env_spec(config).caveat == (
-            f"starts in the order of {split}_seeds_path, while RLinf shuffles such a file and has "
-            "SAPIEN 3.0.1"
-        )
+        caveat = env_spec(config).caveat
+        assert f"{split}_seeds_path" in caveat and "SAPIEN 3.0.1" in caveat
     (component, *_) = plugin.rlcore_components()
     assert "sapien==3.0.1" not in component.requirements
     assert "RLinf" not in env_spec(settings(stand_ins=True)).caveat
@@ -325,14 +332,14 @@ def test_figures_say_that_their_starts_are_not_the_published_ones(tmp_path: Path
     ("there", "has"),
     [
         ({"numpy": "2.4.6", "mplib": "0.1.1", "sapien": "3.0.3"}, "numpy 2.4.6, mplib 0.1.1"),
-        ({"numpy": "1.26.4", "sapien": "3.0.3"}, r"mplib \(none\)"),
-        ({"numpy": "1.26.4", "mplib": "0.2.1"}, r"sapien \(none\)"),
-        ({"mplib": "0.2.1", "sapien": "3.0.3"}, r"numpy \(none\)"),
+        ({"numpy": "1.26.4", "sapien": "3.0.3"}, "mplib (none)"),
+        ({"numpy": "1.26.4", "mplib": "0.2.1"}, "sapien (none)"),
+        ({"mplib": "0.2.1", "sapien": "3.0.3"}, "numpy (none)"),
         ({"numpy": "1.26.4", "mplib": "0.2.1", "sapien": "3.0.3"}, None),
     ],
 )
 def test_rlcores_own_environment_must_suit_mplib(
-    monkeypatch: pytest.MonkeyPatch, there: dict[str, str], has: str | None
+    refused, monkeypatch: pytest.MonkeyPatch, there: dict[str, str], has: str | None
 ) -> None:
     """mplib 0.1.1 with numpy 2 ends the process without a word."""
     monkeypatch.setattr(checkout, "_version", lambda name: there.get(name, "(none)"))
@@ -340,11 +347,10 @@ def test_rlcores_own_environment_must_suit_mplib(
     if has is None:
         assert found is None
         return
-    with pytest.raises(AssetError, match=has):
+    with refused(AssetError, has, text=False):  # names this environment
         make_env(settings(stand_ins=True), num_envs=1, rank=0, world_size=1, num_processes=1)
     assert found is not None and found["status"] == "missing"
     assert "rlcore venv create robotwin" in found["fix"]
-    assert found["detail"].endswith(", and no other one was made for them")
     assert doctor(settings(stand_ins=True, python="/some/venv")).keys() == {"robotwin: assets"}
 
 
@@ -353,7 +359,7 @@ def doctor(env: RoboTwinConfig) -> dict[str, dict[str, str]]:
     return {row["name"]: row for row in plugin.rlcore_doctor(config)}
 
 
-def test_doctor_says_what_to_clone_and_to_download(
+def test_doctor_names_what_to_clone_and_to_download(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, assets = "robotwin: repository", "robotwin: assets"
@@ -370,7 +376,7 @@ def test_doctor_says_what_to_clone_and_to_download(
     assert plugin.rlcore_doctor(None)[0]["status"] == "ok"
 
 
-def test_what_stand_ins_leave_out_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_that_stand_ins_ignore_give_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rlcore_env_robotwin.doctor.require_packages", lambda _: None)
     name, camera = "robotwin: stand-ins", {"collect_wrist_camera": True}
     plain = settings(stand_ins=True, task_config={"camera": RobotCameraConfig(**camera)})
@@ -378,60 +384,42 @@ def test_what_stand_ins_leave_out_is_said(monkeypatch: pytest.MonkeyPatch) -> No
     camera["head_camera_type"] = "L515"
     changed = {"embodiment": ["aloha-agilex"], "camera": RobotCameraConfig(**camera)}
     row = doctor(settings(stand_ins=True, setting="demo_randomized", task_config=changed))[name]
-    assert row["status"] == "warning" and row["detail"].endswith(
-        ": setting=demo_randomized, task_config.embodiment=[aloha-agilex], "
-        "task_config.camera.head_camera_type=L515 is ignored"
-    )
+    assert row["status"] == "warning"
+    for ignored in ("setting=demo_randomized", "embodiment=[aloha-agilex]", "camera_type=L515"):
+        assert ignored in row["detail"]
+    assert "collect_wrist_camera" not in row["detail"]
     assert name not in doctor(settings(setting="demo_randomized", task_config=changed))
 
 
-def test_a_task_needs_the_objects_that_its_file_names(tmp_path: Path) -> None:
+def test_a_task_needs_the_objects_that_its_file_names(refused, tmp_path: Path) -> None:
     """The cup is missing; the coaster is there. A box task needs neither."""
     folder = write_repository(tmp_path / "RoboTwin")
     require_assets(settings(folder), [TASK])
-    with pytest.raises(AssetError, match=r"missing or empty in .*: assets/objects/021_cup; only"):
+    with refused(AssetError, "assets/objects/021_cup"):
         require_assets(settings(folder), ["place_empty_cup"])
-    with pytest.raises(AssetError, match="assets/background_texture"):
+    with refused(AssetError, "assets/background_texture"):
         require_assets(settings(folder, setting="demo_randomized"), [TASK])
 
 
-def test_assets_that_are_looked_for_elsewhere(tmp_path: Path) -> None:
+def test_assets_that_are_looked_for_elsewhere(refused, tmp_path: Path) -> None:
     folder = write_repository(tmp_path / "RoboTwin")
     require_assets(settings(folder, assets_path=str(folder)), [TASK])
-    with pytest.raises(AssetError) as caught:
+    with refused(AssetError, folder / "assets", "assets_path"):
         require_assets(settings(folder, assets_path=str(folder / "assets")), [TASK])
-    said = f"assets_path names the folder that holds the folder assets: {folder}"
-    assert caught.value.hint == said
-    with pytest.raises(AssetError) as caught:
+    with refused(AssetError, tmp_path / "empty", folder, "ASSETS_PATH"):
         require_assets(settings(folder, assets_path=str(tmp_path / "empty")), [TASK])
-    said = f"there are some in {folder}: leave assets_path and ASSETS_PATH out"
-    assert caught.value.hint == said
     renamed = (folder / "assets").rename(tmp_path / "other name")
-    with pytest.raises(AssetError) as caught:
+    with refused(AssetError, renamed, "DIR/assets", "assets_path=DIR"):
         require_assets(settings(folder, assets_path=str(renamed)), [TASK])
-    assert caught.value.hint == (
-        "assets_path names the folder that holds the folder assets: "
-        f"ln -s '{renamed}' DIR/assets, assets_path=DIR"
-    )
-    with pytest.raises(AssetError) as caught:
+    with refused(AssetError, folder, "script/_download_assets.sh", "ASSETS_PATH"):
         require_assets(settings(folder, assets_path=str(tmp_path / "empty")), [TASK])
-    assert caught.value.hint == (
-        f"(cd {folder} && bash script/_download_assets.sh) gets them; they are found there without "
-        "assets_path and ASSETS_PATH"
-    )
 
 
-@pytest.mark.parametrize(
-    ("lost", "message"),
-    [
-        ("envs/_base_task.py", "is not RoboTwin's repository"),
-        ("robotwin/envs/vector_env.py", "not its branch RLinf_support"),
-    ],
-)
-def test_another_folder_is_not_the_repository(tmp_path: Path, lost: str, message: str) -> None:
+@pytest.mark.parametrize("lost", ["envs/_base_task.py", "robotwin/envs/vector_env.py"])
+def test_another_folder_is_not_the_repository(refused, tmp_path: Path, lost: str) -> None:
     folder = write_repository(tmp_path / "RoboTwin")
     (folder / lost).unlink()
-    with pytest.raises(UserError, match=message):
+    with refused(AssetError, folder):
         require_assets(settings(folder), [TASK])
 
 
@@ -440,14 +428,19 @@ def test_another_folder_is_not_the_repository(tmp_path: Path, lost: str, message
 
 def test_protocols_name_tasks_once() -> None:
     assert list(TABLE.groups) == [
-        "beat_block_hammer", "pick_dual_bottles", "place_empty_cup", "place_container_plate",
-        "move_can_pot", "lift_pot", "handover_block",
-    ]  # fmt: skip
+        "beat_block_hammer",
+        "pick_dual_bottles",
+        "place_empty_cup",
+        "place_container_plate",
+        "move_can_pot",
+        "lift_pot",
+        "handover_block",
+    ]
     assert TABLE.averages == {"Average": tuple(TABLE.groups)}
-    for said in ("clean", "randomized"):
-        rows = [row for group in ALL.totals[said] for row in ALL.groups[group].items()]
-        assert [name for name, _ in rows] == [f"{task}, {said}" for task in TASKS]
-        assert {keys["setting"] for _, keys in rows} == {f"demo_{said}"}
+    for setting in ("clean", "randomized"):
+        rows = [row for group in ALL.totals[setting] for row in ALL.groups[group].items()]
+        assert [name for name, _ in rows] == [f"{task}, {setting}" for task in TASKS]
+        assert {keys["setting"] for _, keys in rows} == {f"demo_{setting}"}
         assert {keys["trials_per_task"] for _, keys in rows} == {100}
     # as RoboTwin's task_config/_eval_step_limit.yml has them
     limits = {
@@ -467,7 +460,7 @@ def test_a_protocol_decides_what_its_figures_depend_on() -> None:
     assert {row.env.eval.trials_per_task for row in rows.values()} == {128}
     assert {row.env.eval.instruction_type for row in rows.values()} == {"seen"}  # type: ignore[attr-defined]
     given = ["env.eval.trials_per_task"]
-    with pytest.warns(ConfigWarning, match="trials_per_task=3: figures are not those of"):
+    with pytest.warns(ConfigWarning, match="trials_per_task=3"):
         rows = rows_of(config, protocol="robotwin", given=given)
     assert {row.env.eval.trials_per_task for row in rows.values()} == {3}
 
@@ -482,10 +475,10 @@ def test_the_recipes_of_adjust_bottle_are_evaluated_as_published(recipe: str) ->
     assert played.task_config.embodiment == ["aloha-agilex"] and not played.center_crop
 
 
-def test_a_row_that_can_not_be_played_is_named() -> None:
+def test_a_row_that_can_not_be_played_is_refused(refused) -> None:
     config = compose([*PLAYED, "env.eval.stand_ins=true", "env.eval.instruction_type=task"])
     rows = rows_of(config, protocol="robotwin")
-    with pytest.raises(ConfigError, match=r"^row beat_block_hammer: env\.eval: .* has no task"):
+    with refused(ConfigError, "beat_block_hammer", "env.eval"):
         check(config, further=rows)
 
 
@@ -500,7 +493,7 @@ def test_the_assets_of_all_rows_are_looked_for_before_the_first_is_played(tmp_pa
 
     def lacking(further: dict[str, RunConfig]) -> list[Finding]:
         found = ready.find_obstacles(config, registry, further, whole=False)[1]
-        return [one for one in found if one.text.startswith("robotwin: assets") and one.error]
+        return [row for row in found if row.text.startswith("robotwin: assets") and row.error]
 
     assert not lacking({})
     rows = rows_of(config, protocol="robotwin_46")

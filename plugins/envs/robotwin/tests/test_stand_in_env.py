@@ -178,25 +178,43 @@ def test_a_run_trains_a_policy_here_on_a_scene_there(python: str, log_path: Path
     """On Ray: demonstrations, a supervised start, an update by GRPO, evaluation; both sides are
     filmed, as in the published recipes. Nobody names `python`, which this file's notes have."""
     words = [
-        "env=robotwin_stack_blocks_two", "model=openvla_oft_tiny", "algorithm=grpo",
-        f"runner.logger.log_path={log_path}", "runner.logger.experiment_name=run",
-        "runner.max_epochs=1", "runner.val_check_interval=-1", "cluster.backend=ray",
+        "env=robotwin_stack_blocks_two",
+        "model=openvla_oft_tiny",
+        "algorithm=grpo",
+        f"runner.logger.log_path={log_path}",
+        "runner.logger.experiment_name=run",
+        "runner.max_epochs=1",
+        "runner.val_check_interval=-1",
+        "cluster.backend=ray",
         "cluster.timeouts.ray=280",  # a busy machine starts slowly
-       
         "cluster.component_placement={env: 0, rollout: 0, actor: 0}",
-        "sft.enabled=true", "sft.max_steps=4", "sft.batch_size=8",
-        "collect.episodes_per_task=2", f"collect.stride={CHUNK}",
-        f"actor.model.num_action_chunks={CHUNK}", "algorithm.group_size=2",
-        "actor.micro_batch_size=2", "actor.global_batch_size=2",
-    ]  # fmt: skip
+        "sft.enabled=true",
+        "sft.max_steps=4",
+        "sft.batch_size=8",
+        "collect.episodes_per_task=2",
+        f"collect.stride={CHUNK}",
+        f"actor.model.num_action_chunks={CHUNK}",
+        "algorithm.group_size=2",
+        "actor.micro_batch_size=2",
+        "actor.global_batch_size=2",
+    ]
     for side in ("train", "eval"):
         words += [
             f"env.{side}.{key}"
-            for key in ("stand_ins=true", "setting=demo_clean",
-                        "total_num_envs=2", "num_processes=1", "video_cfg.save_video=true")
-        ]  # fmt: skip
-    words += ["env.train.max_episode_steps=50", "env.eval.max_episode_steps=50",
-              "env.eval.trials_per_task=2", "collect.max_episode_steps=200"]  # fmt: skip
+            for key in (
+                "stand_ins=true",
+                "setting=demo_clean",
+                "total_num_envs=2",
+                "num_processes=1",
+                "video_cfg.save_video=true",
+            )
+        ]
+    words += [
+        "env.train.max_episode_steps=50",
+        "env.eval.max_episode_steps=50",
+        "env.eval.trials_per_task=2",
+        "collect.max_episode_steps=200",
+    ]
     train.run(assemble(compose(words)))
     films = [log_path / "run" / "video" / name for name in ("train/update_000001.mp4", "eval")]
     assert films[0].stat().st_size and any(films[1].glob("*.mp4"))

@@ -32,14 +32,14 @@ def test_every_id_comes_back() -> None:
     assert [SMALL.id_of(**row) for row in rows] == ids.tolist()
 
 
-def test_a_choice_out_of_range_is_named() -> None:
-    with pytest.raises(ConfigError, match="object must be 10 to 12, got 13"):
+def test_a_choice_out_of_range_is_named(refused) -> None:
+    with refused(ConfigError, "object", "10 to 12", "13"):
         SMALL.id_of(object=13)
-    with pytest.raises(ConfigError, match="no plate, they have object, table, yaw"):
+    with refused(ConfigError, "plate"):
         SMALL.id_of(plate=0)
 
 
-def test_what_is_held_is_the_same_in_all_episodes_and_the_rest_as_before() -> None:
+def test_held_factors_are_fixed_and_leave_the_others_unchanged(refused) -> None:
     held = SMALL.held({"table": 1, "object": 11})
     assert held.total == 4  # the turns
     every, some = (
@@ -48,13 +48,13 @@ def test_what_is_held_is_the_same_in_all_episodes_and_the_rest_as_before() -> No
     )
     assert set(some["object"].tolist()) == {11} and set(some["table"].tolist()) == {1}
     assert torch.equal(some["yaw"], every["yaw"])
-    with pytest.raises(ConfigError, match="object must be 10 to 12, got 3"):
+    with refused(ConfigError, "object", "10 to 12"):
         SMALL.held({"object": 3})
-    with pytest.raises(ConfigError, match="no arm, they have object, table, yaw"):
+    with refused(ConfigError, "arm"):
         SMALL.held({"arm": 3})
 
 
-def test_what_can_be_held_is_what_episodes_choose() -> None:
+def test_every_factor_of_episodes_can_be_held() -> None:
     sets = (variant.episodes(which) for variant in VARIANTS.values() for which in OBJECT_SETS)
     assert {factor.name for episodes in sets for factor in episodes.factors} == set(FACTORS)
 
@@ -139,6 +139,6 @@ def test_without_its_held_out_values_a_variant_is_the_training_setting() -> None
         assert VARIANTS[name].episodes("train").total == main
 
 
-def test_an_unknown_set_is_named() -> None:
-    with pytest.raises(ConfigError, match="obj_set must be one of train, test, all, got 'held'"):
+def test_an_unknown_set_is_named(refused) -> None:
+    with refused(ConfigError, "obj_set", "held"):
         VARIANTS["Main"].episodes("held")

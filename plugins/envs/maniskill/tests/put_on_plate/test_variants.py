@@ -137,13 +137,13 @@ def test_plate_changes_the_plate(training: Look, scene: Callable[..., Any]) -> N
 
 def test_instruct_changes_the_sentence_only(training: Look, scene: Callable[..., Any]) -> None:
     instruct = scene("Instruct")
-    said = set()
+    sentences = set()
     for sentence in range(1, 17):
         instruct.start(**CHOICES, sentence=sentence)
-        said.add(instruct.sentence())
-    assert len(said) == 16
-    assert training.sentence not in said
-    assert all("bread" in each and "plate" in each for each in said)
+        sentences.add(instruct.sentence())
+    assert len(sentences) == 16
+    assert training.sentence not in sentences
+    assert all("bread" in each and "plate" in each for each in sentences)
     assert _look(instruct, **CHOICES, sentence=1).differences(training) == {"sentence"}
 
 
@@ -257,7 +257,7 @@ def test_every_id_of_the_benchmark_is_registered() -> None:
 def test_every_sentence_of_every_variant_is_named(obj_set: str) -> None:
     objects, plates = ([row[0] for row in rows] for rows in (OBJECTS, PLATES))
     assert (tuple(objects), tuple(plates)) == (OBJECT_NAMES, PLATE_NAMES)
-    said = set(all_sentences(None))
+    sentences = set(all_sentences(None))
     for variant in VARIANTS.values():
         factors = {factor.name: factor for factor in variant.episodes(obj_set).factors}
         thing, plate, text = (
@@ -267,4 +267,4 @@ def test_every_sentence_of_every_variant_is_named(obj_set: str) -> None:
             for name in ("object", "plate", "sentence")
         )
         for t, o, p in product(text, thing, plate):
-            assert TEMPLATES[t].format(object=objects[o], plate=plates[p]) in said
+            assert TEMPLATES[t].format(object=objects[o], plate=plates[p]) in sentences
