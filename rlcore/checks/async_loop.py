@@ -29,11 +29,12 @@ def rollout_and_actor_are_separate(facts: Facts) -> Iterator[str]:
 
 @CHECKS.add
 def algorithm_learns_from_earlier_weights(facts: Facts) -> Iterator[str]:
-    if _overlaps(facts) and facts.needs is not None and facts.needs.replay is None:
+    reason = facts.needs.stale_refusal if facts.needs is not None else None
+    if _overlaps(facts) and reason:
         yield (
             "runner.loop must be sync (or runner.max_staleness=0) with "
-            f"algorithm.name={facts.config.algorithm.name}, got async: it has no replay, so it "
-            "would take episodes of earlier weights for those of the present ones"
+            f"algorithm.name={facts.config.algorithm.name}, got async: {reason}, so it would take "
+            "episodes of earlier weights for those of the present ones"
         )
 
 

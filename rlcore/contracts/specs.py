@@ -409,6 +409,14 @@ class AlgorithmNeeds:
     frozen: bool = False
 
     @property
+    def stale_refusal(self) -> str | None:
+        """Return why it can't learn from episodes of earlier weights; None if it can.
+
+        Subclasses override this property if their algorithm corrects for that.
+        """
+        return None if self.replay is not None else "it has no replay"
+
+    @property
     def acting_networks(self) -> tuple[NetworkNeeds, ...]:
         """Return the networks that take part in acting."""
         return tuple(network for network in self.networks if network.acts_with)

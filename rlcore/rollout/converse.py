@@ -45,7 +45,8 @@ def converse(policy: Policy, job: RolloutJob) -> Conversation:
 
 def _converse(policy: Policy, job: RolloutJob) -> Conversation:
     result = RolloutResult(seconds={"policy": 0.0, "wait_env": 0.0}, weights=job.weights)
-    builder = TrajectoryBuilder(version=job.order.update) if job.order.keep else None
+    acting_update = job.order.update - job.order.staleness
+    builder = TrajectoryBuilder(version=acting_update) if job.order.keep else None
     trace = job.order.trace
     tracer = Tracer(trace) if trace else None
     expected = dict.fromkeys(job.routes, 0)

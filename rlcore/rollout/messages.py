@@ -167,6 +167,7 @@ class GatherOrder:
         trace: numbers of columns whose exchange between env and policy is recorded.
         stay: numbers of columns of earlier orders that remain in the stored trajectory.
         temperature: softmax temperature of token sampling; None: that of the policy's settings.
+        staleness: updates by which the weights that act are behind those that `update` begins with.
     """
 
     side: str
@@ -179,6 +180,7 @@ class GatherOrder:
     trace: frozenset[int] = frozenset()
     stay: frozenset[int] = frozenset()
     temperature: float | None = None
+    staleness: int = 0
 
 
 @dataclass(frozen=True)

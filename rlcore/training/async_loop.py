@@ -36,7 +36,6 @@ class AsyncLoop:
         self._session = session
         self._stopped = stopped
         self._ahead: Played | None = None
-        self._staleness = 0  # of the episodes in `_ahead`
 
     def rollout(self, update: int) -> dict[str, float]:
         """Return the metrics of the episodes of an update. The actors hold their trajectory.
@@ -47,19 +46,20 @@ class AsyncLoop:
             self._ahead = self._play_first(update)
         played = self._ahead
         self._ahead = None
-        staleness = {"rollout/staleness": float(self._staleness)}
-        return count_rollout(self._session, played) | staleness
+        metrics = count_rollout(self._session, played)
+        return {**metrics, "rollout/staleness": float(played.staleness)}
 
     def _play_first(self, update: int) -> Played:
         """Play the first episodes of this session, as they were played before an interruption."""
         session = self._session
         current = session.steering
+        staleness = 0
         if session.ahead is not None and session.latest is not None:
             session.group.recall_weights(session.folder.checkpoints / session.latest / AHEAD)
             session.steering = replace(current, **session.ahead)
-            self._staleness = 1
+            staleness = 1
         try:
-            played = play(session, update, self._stopped)
+            played = play(session, update, self._stopped, staleness)
         finally:
             session.steering = current
         with session.clock.measure("sync"):
@@ -80,8 +80,7 @@ class AsyncLoop:
         finish = group.begin_update(update, session.steering.lr_factors)
         seconds = 0.0
         if self._another_follows(update):
-            self._ahead = play(session, update + 1, self._stopped)
-            self._staleness = 1
+            self._ahead = play(session, update + 1, self._stopped, staleness=1)
             seconds = self._ahead.seconds
         with (
             session.clock.measure("update"),

@@ -27,12 +27,16 @@ from rlcore.training.session import Session
 
 
 def gather_batch(
-    session: Session, update: int, stopped: Callable[[], bool] = lambda: False
+    session: Session,
+    update: int,
+    stopped: Callable[[], bool] = lambda: False,
+    staleness: int = 0,
 ) -> tuple[Gathered, dict[str, float]]:
     """Play the episodes of one update. The trajectory stays in the rollout workers.
 
     Args:
         stopped: returns whether the run was asked to stop; no further round begins then.
+        staleness: updates by which the weights that act are behind.
 
     Returns:
         The result of all rounds, including groups that were dropped, and the metrics of the group
@@ -49,7 +53,8 @@ def gather_batch(
     missing = wanted_groups
     while missing and len(rounds) <= (bounds.refill_rounds if bounds else 0):
         columns = _columns(session, update, range(played, played + missing))
-        rounds.append(_round(session, update, columns, accepted, number=len(rounds)))
+        number = len(rounds)
+        rounds.append(_round(session, update, columns, accepted, staleness, number=number))
         played += missing
         if stopped():
             break
@@ -104,7 +109,13 @@ def _columns(session: Session, update: int, groups: range) -> list[Column]:
 
 
 def _round(
-    session: Session, update: int, columns: list[Column], stay: frozenset[int], *, number: int
+    session: Session,
+    update: int,
+    columns: list[Column],
+    stay: frozenset[int],
+    staleness: int,
+    *,
+    number: int,
 ) -> Gathered:
     """Play one round of columns. Only episodes of the first round (`number` 0) are filmed.
 
@@ -126,6 +137,7 @@ def _round(
                 keep=True,
                 record=frozenset() if number else filmed_columns(columns, video),
                 stay=stay,
+                staleness=staleness,
             ),
             phase.counts,
         )

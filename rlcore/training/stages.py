@@ -24,22 +24,25 @@ class Played:
         gathered: the merged results of the workers.
         fill: metrics of the group filter, see :func:`rlcore.training.batch.gather_batch`.
         seconds: wall-clock time of the rollout.
+        staleness: updates by which the weights that acted were behind.
     """
 
     gathered: Gathered
     fill: dict[str, float]
     seconds: float
+    staleness: int
 
 
-def play(session: Session, update: int, stopped: Callable[[], bool]) -> Played:
+def play(session: Session, update: int, stopped: Callable[[], bool], staleness: int = 0) -> Played:
     """Play the episodes of one update. The rollout workers hold the trajectory.
 
     Args:
         stopped: returns whether the run was asked to stop; the batch may then be incomplete.
+        staleness: updates by which the weights that act are behind.
     """
     with session.clock.measure("rollout") as rollout_time:
-        gathered, fill = gather_batch(session, update, stopped)
-    return Played(gathered, fill, rollout_time.seconds)
+        gathered, fill = gather_batch(session, update, stopped, staleness)
+    return Played(gathered, fill, rollout_time.seconds, staleness)
 
 
 def count_rollout(session: Session, played: Played) -> dict[str, float]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 from resume_cases import go_on, plugged_in
+from safetensors.torch import load_file
 from sameness import assert_same, numbers
 from slow_parts import slowed, spans
 from test_replay_runs import RFT
@@ -69,6 +70,37 @@ def test_each_update_learns_from_the_weights_before_the_last_one(synchronous: Pa
     mine = [line for line in untold(whole) if "train/actor/loss" in line]
     assert mine[0] == theirs[0]
     assert all(one != other for one, other in zip(mine[1:], theirs[1:], strict=True))
+
+
+def test_the_replay_knows_which_weights_acted(whole: Path):
+    versions = {
+        int(file.name.split("-")[1]): int(load_file(file)["policy_version"].max())
+        for file in load_checkpoint(whole).path.glob("replay-*.safetensors")
+    }
+    assert len(versions) >= 2
+    assert versions == {update: max(0, update - 1) for update in versions}
+
+
+def test_an_on_policy_algorithm_weighs_the_episodes(log_path: Path, tmp_path: Path):
+    """Of the first rollout the weights are 1, as it is of the present policy; later they are not.
+    The resumed run equals the other."""
+    settings = [
+        *("env=toy", "model=toy", "algorithm=ppo", "algorithm.behave_weight_threshold=2"),
+        *("env.train.total_num_envs=8", "env.eval.total_num_envs=8", "env.eval.trials_per_task=1"),
+        *("rollout.forward_batch=4", "actor.micro_batch_size=16", "actor.global_batch_size=32"),
+        *("actor.optim.lr=1e-3", "runner.max_epochs=3", "runner.save_interval=1"),
+        *("cluster.torch_threads=1", LOCAL, APART, ASYNC, f"runner.logger.log_path={log_path}"),
+    ]
+    train.run(assemble(compose(settings)))
+    run = log_path / "run"
+    weights = [line["train/actor/behave_weight"] for line in numbers(run) if "env/return" in line]
+    assert weights[0] == pytest.approx(1, abs=1e-5)
+    assert all(abs(weight - 1) > 1e-4 for weight in weights[1:])
+    again = tmp_path / "again"
+    shutil.copytree(run, again)
+    train_from = again / "checkpoints/step_000002"
+    train.run(assemble(load(again / "config.yaml", [f"runner.resume_dir='{train_from}'"])))
+    assert_same(run, again)
 
 
 @pytest.mark.quick(2)

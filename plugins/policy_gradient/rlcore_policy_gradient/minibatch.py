@@ -58,6 +58,10 @@ class Weights:
         ]
         return self.scaled(*factors)
 
+    def with_policy(self, factors: Tensor) -> Weights:
+        """Multiply the weights of the policy loss by factors of their shape."""
+        return replace(self, policy=self.policy * factors)
+
     def to(self, device: torch.device) -> Weights:
         return self.map(lambda part: part.to(device))
 

@@ -28,6 +28,7 @@ from rlcore.contracts.trajectory import Trajectory
 from rlcore_policy_gradient import agreement
 from rlcore_policy_gradient.advantage import advantage_metrics
 from rlcore_policy_gradient.agreement import LOGPROB_GAP
+from rlcore_policy_gradient.decoupled import behaviour_weights
 from rlcore_policy_gradient.minibatch import Advantages, Minibatch
 from rlcore_policy_gradient.samples import Samples, make_samples, minibatches
 from rlcore_policy_gradient.settings import PolicyGradientConfig
@@ -102,7 +103,8 @@ class OnPolicy(ABC):
         trained = [*groups["policy"], *(groups["value"] if self.needs.values else [])]
         advantages = checked_advantages(config.name, batch, self.advantages(_copied(batch)))
         samples = make_samples(batch, advantages, config)
-        if config.recompute_logprobs:
+        behaviour = samples.old_logprobs
+        if config.recompute_logprobs or config.behave_weight_threshold is not None:
             samples.old_logprobs = _logprobs(learning, samples)
         if self.needs.reference_logprobs:
             samples.reference_logprobs = _logprobs(learning, samples, reference=True)
@@ -115,12 +117,26 @@ class OnPolicy(ABC):
         same_weights = bool((batch.policy_version == update)[batch.valid.any(-1)].all())
         compared = same_weights and self.needs.exact_logprobs
         totals = samples.weights.sums()
+        factors = None
+        if config.behave_weight_threshold is not None:
+            factors, weight_metrics = behaviour_weights(
+                proximal=samples.old_logprobs,
+                behaviour=behaviour,
+                valid=samples.valid & (samples.row >= 0).unsqueeze(-1),
+                level=config.logprob_type,
+                threshold=config.behave_weight_threshold,
+            )
+            metrics = Metrics()
+            metrics.add(weight_metrics)
+            learning.statistics |= learning.all_reduce(metrics)
         for epoch in range(config.update_epoch):
             for places in minibatches(
                 samples, learning.batch_size, seed=learning.seed, update=update, epoch=epoch
             ):
                 minibatch = samples[places]
                 minibatch.weights = minibatch.weights.as_whole_batch(totals)
+                if factors is not None:
+                    minibatch.weights = minibatch.weights.with_policy(factors[places])
                 mine = samples.row[places] >= 0
                 flags: Any = {"trains_policy": trains_policy, "compared": compared}
                 yield Step(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rlcore.config.schema import AlgorithmConfig, key
+from rlcore.config.schema import AlgorithmConfig, When, key
 from rlcore.contracts.specs import AlgorithmNeeds, PolicySpec
 from rlcore_policy_gradient.levels import refusal
 
@@ -57,7 +57,17 @@ class PolicyGradientConfig(AlgorithmConfig, family=True):
     normalize_advantages: bool = key(
         "(A - mean) / (std + 1e-5) over all valid samples, std with n - 1; one sample gives 0", True
     )
-    recompute_logprobs: bool = key("recompute old log-probs before the first epoch", False)
+    recompute_logprobs: bool = key(
+        "recompute old log-probs before the first epoch",
+        False,
+        when=When("behave_weight_threshold", (None,)),
+    )
+    behave_weight_threshold: float | None = key(
+        "decoupled objective, for runner.loop=async: the ratio is to the policy at the start of "
+        "the update, weighted by that policy's ratio to the one that acted; samples of a larger "
+        "weight than this are left out; null: the ratio is to the policy that acted",
+        exclusive_minimum=1,
+    )
 
 
 @dataclass(frozen=True)
@@ -67,10 +77,12 @@ class OnPolicyNeeds(AlgorithmNeeds):
     Attributes:
         reward_type, logprob_type: settings of the algorithm. The width of the policy's value head
             must fit them (:func:`rlcore_policy_gradient.levels.refusal`).
+        decoupled: whether samples are weighted for the policy that acted.
     """
 
     reward_type: str = "chunk_level"
     logprob_type: str = "chunk_level"
+    decoupled: bool = False
 
     @classmethod
     def of(cls, config: PolicyGradientConfig, **needs: Any) -> OnPolicyNeeds:
@@ -80,8 +92,15 @@ class OnPolicyNeeds(AlgorithmNeeds):
             reference_logprobs=config.kl_beta != 0,
             reward_type=config.reward_type,
             logprob_type=config.logprob_type,
+            decoupled=config.behave_weight_threshold is not None,
             **needs,
         )
+
+    @property
+    def stale_refusal(self) -> str | None:
+        if self.decoupled or super().stale_refusal is None:
+            return None
+        return "algorithm.behave_weight_threshold is null (2 is usual)"
 
     def refusal(self, policy: PolicySpec) -> str | None:
         values = policy.value_dim if self.values else 0  # without a critic, values are unused

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from rlcore_policy_gradient.settings import OnPolicyNeeds, PolicyGradientConfig
 
 from rlcore.contracts.specs import ReplayNeeds
 
@@ -60,6 +61,14 @@ def test_a_role_on_a_shared_accelerator_can_not_be_offloaded(facts, problems, ro
 )
 def test_a_run_that_can_overlap_passes(facts, problems, overrides):
     assert problems(with_replay(facts(ASYNC, *overrides))) == []
+
+
+def test_an_algorithm_that_could_correct_for_it_names_its_key(facts, problems):
+    needs = OnPolicyNeeds.of(PolicyGradientConfig())
+    (said,) = problems(replace(facts(ASYNC, APART), needs=needs))
+    assert "runner.loop" in said and "algorithm.behave_weight_threshold" in said
+    corrected = OnPolicyNeeds.of(PolicyGradientConfig(behave_weight_threshold=2.0))
+    assert problems(replace(facts(ASYNC, APART), needs=corrected)) == []
 
 
 @pytest.mark.parametrize("setting", ["runner.max_staleness=0", "runner.only_eval=true"])
