@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 from pathlib import Path
+from threading import Timer
 
 import psutil
 import pytest
@@ -197,24 +198,29 @@ def test_a_worker_that_dies_beside_the_others(whole: Path, log_path: Path, role:
             with pytest.raises(WorkerError, match=f"{role} worker 0 died"):
                 play(log_path, "killed", *settings)
             go_on(log_path / "killed")
-    assert killer.done
+    assert len(killer.killed) == 1
     assert_same(log_path / "killed", whole)
 
 
 class Killing:
-    """A plugin that kills a worker after the second update."""
+    """A plugin that kills a worker while the second update and the rollout beside it begin."""
 
     def __init__(self, role: str) -> None:
         self.title = {"env": "EnvWorker", "rollout": "RolloutWorker", "actor": "ActorWorker"}[role]
-        self.done = False
+        self.killed: list[int] = []
+        self.begun = False
 
     @hookimpl
-    def rlcore_after_update(self, run: Run, metrics: dict[str, float]) -> None:
-        if run.update == 2 and not self.done:
-            self.done = True
-            for process in psutil.Process().children(recursive=True):
-                if process.name().startswith(f"ray::{self.title}"[:15]):
-                    os.kill(process.pid, signal.SIGKILL)
+    def rlcore_after_rollout(self, run: Run, metrics: dict[str, float]) -> None:
+        if run.update == 1 and not self.begun:
+            self.begun = True
+            Timer(0.05, self._kill).start()
+
+    def _kill(self) -> None:
+        for process in psutil.Process().children(recursive=True):
+            if process.name().startswith(f"ray::{self.title}"[:15]):
+                self.killed.append(process.pid)
+                os.kill(process.pid, signal.SIGKILL)
 
 
 @pytest.mark.usefixtures("ray_cluster")
