@@ -218,13 +218,16 @@ def _restore_steering(session: Session, saved: Saved) -> None:
     if steering.stopped and saved.named:
         session.progress.line(f"training was stopped here: {steering.stopped}; it goes on as asked")
         steering.stopped = ""
-    unknown = [task for task in steering.task_weights if task not in tasks]
+    ahead = session.ahead or {}
+    weights = {**steering.task_weights, **ahead.get("task_weights", {})}
+    unknown = [task for task in weights if task not in tasks]
     if unknown:
         session.progress.line(
             f"the weights of tasks that a plugin set are dropped: {', '.join(unknown)} is not "
             "trained on any more"
         )
         steering.task_weights = {}
+        session.ahead = session.ahead and {"task_weights": {}}
 
 
 def _first_evaluation(path: Path) -> list[EpisodeResult] | None:

@@ -14,6 +14,7 @@ from resume_cases import go_on, plugged_in
 from safetensors.torch import load_file
 from sameness import assert_same, numbers
 from slow_parts import slowed, spans
+from test_acting_runs import EXPO
 from test_replay_runs import RFT
 
 from rlcore import hookimpl
@@ -112,6 +113,17 @@ def test_a_resumed_run_ends_as_the_uninterrupted_one(whole: Path, tmp_path: Path
     train_from = again / "checkpoints" / f"step_{update:06d}"
     train.run(assemble(load(again / "config.yaml", [f"runner.resume_dir='{train_from}'"])))
     assert_same(whole, again)
+
+
+def test_networks_that_act_are_those_of_before_too(log_path: Path, tmp_path: Path):
+    folder = f"runner.logger.log_path={log_path}"
+    train.run(assemble(compose([*EXPO, folder, LOCAL, APART, ASYNC, "runner.max_epochs=4"])))
+    run = log_path / "run"
+    again = tmp_path / "again"
+    shutil.copytree(run, again)
+    train_from = again / "checkpoints/step_000002"  # edits act since the first update
+    train.run(assemble(load(again / "config.yaml", [f"runner.resume_dir='{train_from}'"])))
+    assert_same(run, again)
 
 
 def test_a_finished_run_goes_on_as_a_longer_one(whole: Path, tmp_path: Path):
