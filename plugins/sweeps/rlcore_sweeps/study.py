@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
 import optuna
 from hydra.core.utils import JobReturn, JobStatus
@@ -114,7 +114,7 @@ class Study:
             finished: trials of earlier batches.
             numbers: numbers of the batch's trials.
         """
-        study = optuna.create_study(study_name=NAME, direction=self.settings.direction)
+        study = optuna.create_study(study_name=NAME, direction=self._direction)
         study.add_trials(finished)
         proposals: list[Proposal] = []
         for number in numbers:
@@ -162,6 +162,10 @@ class Study:
         )
 
     @property
+    def _direction(self) -> Literal["maximize", "minimize"]:
+        return "maximize" if self.settings.direction == "maximize" else "minimize"
+
+    @property
     def _header(self) -> StudyRecord:
         """The record without trials: what must not change while the study goes on."""
         settings = self.settings
@@ -202,7 +206,7 @@ class Study:
             os.truncate(file, text.rfind(b"\n") + 1)
         storage = JournalStorage(JournalFileBackend(str(file)))
         return optuna.create_study(
-            storage=storage, study_name=NAME, direction=self.settings.direction, load_if_exists=True
+            storage=storage, study_name=NAME, direction=self._direction, load_if_exists=True
         )
 
     def _next_batch(self, done: Sequence[FrozenTrial]) -> tuple[int, int, int]:
@@ -280,7 +284,7 @@ class Study:
             metric or SUCCESS_METRIC,
             self.settings.pruner if may_prune else None,
             dict(self.settings.pruner_options),
-            "maximize" if self.settings.direction == "maximize" else "minimize",
+            self._direction,
             number,
             finished,
         )

@@ -215,18 +215,14 @@ class EvaluatingChecks(PolicySubject):
     def test_evaluating_rows_apart_gives_the_same(self) -> None:
         output = self.acted()
         inputs = rows_of(self.inputs, SOME)
-        replay = rows_of(output.replay, SOME)
-        whole = self.evaluated(output)
-        part = self.policy.evaluate(as_tensors(inputs), replay)
-        for name in ("logprobs", "values", "entropy"):
-            expected = getattr(whole, name).detach()
-            require_equal(
-                f"{name} of rows {SOME.tolist()} evaluated alone",
-                getattr(part, name).detach(),
-                expected[SOME] if len(expected) == ROWS else expected,
-                "minibatches mix decisions: no statistics over the batch",
-                atol=self.tolerance,
-            )
+        part = self.policy.evaluate(as_tensors(inputs), rows_of(output.replay, SOME))
+        alone, whole = (
+            {**scores(evaluation), "entropy": evaluation.entropy.detach()}
+            for evaluation in (part, self.evaluated(output))
+        )
+        hint = "minibatches mix decisions: no statistics over the batch"
+        label = f"of rows {SOME.tolist()} evaluated alone"
+        require_arrays(label, alone, rows_of(whole, SOME), hint, atol=self.tolerance)
 
     def test_evaluations_follow_the_weights(self) -> None:
         policy = self.fresh()

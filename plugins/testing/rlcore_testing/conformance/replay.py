@@ -181,9 +181,9 @@ def decided(policy: Any, rows: np.ndarray, *, deterministic: bool = True) -> np.
 
 def _require_same(label: str, expected: tuple[Learner, Any], got: tuple[Learner, Any]) -> None:
     """Require bitwise equal learners and policies."""
-    states = [
+    states, expected_states = (
         {f"{name} of the policy": tensor for name, tensor in policy.state_dict().items()}
         | {f"{n} of the learner": t for n, t in learner.state_dict()["tensors"].items()}
         for learner, policy in (got, expected)
-    ]
-    require_arrays(label, *states, KEYED)
+    )
+    require_arrays(label, states, expected_states, KEYED)

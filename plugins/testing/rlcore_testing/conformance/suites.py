@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from importlib import import_module
 from typing import Any
 
 from rlcore.contracts.specs import ComponentSpec
@@ -11,17 +10,19 @@ from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_plugins
 from rlcore_testing.conformance.base import Conformance, Finding, Report
 
+PACKAGE = "rlcore_testing.conformance"
 SUITES = {
-    "env": "EnvConformance",
-    "model": "PolicyConformance",
-    "algorithm": "AlgorithmConformance",
-    "placement": "PlacementConformance",
-    "tracker": "TrackerConformance",
-    "command": "CommandConformance",
-    "backend": "BackendConformance",
-    "hook": "HookConformance",
+    "env": f"{PACKAGE}.env:EnvConformance",
+    "model": f"{PACKAGE}.policy:PolicyConformance",
+    "algorithm": f"{PACKAGE}.algorithm:AlgorithmConformance",
+    "placement": f"{PACKAGE}.placement:PlacementConformance",
+    "tracker": f"{PACKAGE}.tracker:TrackerConformance",
+    "command": f"{PACKAGE}.command:CommandConformance",
+    "backend": f"{PACKAGE}.backend:BackendConformance",
+    "hook": f"{PACKAGE}.hook:HookConformance",
 }
-"""Classes of `rlcore_testing` by kind of component; "hook": the hooks of a plugin."""
+"""Classes with checks, by kind of component; "hook": the hooks of a plugin."""
+REPLAY_SUITE = f"{PACKAGE}.replay:ReplayConformance"  # of an algorithm with a replay
 
 
 def suite_of(kind: str, name: str) -> type[Conformance] | None:
@@ -31,13 +32,11 @@ def suite_of(kind: str, name: str) -> type[Conformance] | None:
         kind: the component's kind, or "hook".
         name: the component's name; for "hook", that of the plugin.
     """
-    suite = SUITES.get(kind)
-    if kind == "algorithm" and _has_replay(load_plugins().get(kind, name).spec):
-        suite = "ReplayConformance"
-    checks: type[Conformance] | None = None
-    if suite is not None:
-        checks = getattr(import_module("rlcore_testing"), suite)
-    return checks
+    if kind not in SUITES:
+        return None
+    has_replay = kind == "algorithm" and _has_replay(load_plugins().get("algorithm", name).spec)
+    suite: type[Conformance] = load_target(REPLAY_SUITE if has_replay else SUITES[kind])
+    return suite
 
 
 def report(kind: str, name: str, settings: Mapping[str, Any], skip: Collection[str] = ()) -> Report:

@@ -166,7 +166,9 @@ def _checks_to_skip(
     conformance = _conformance()
     from rlcore_testing.conformance.base import sentence
 
-    subjects = [(component.spec.kind, component.spec.name) for component in chosen]
+    subjects: list[tuple[str, str]] = [
+        (component.spec.kind, component.spec.name) for component in chosen
+    ]
     subjects += [("hook", plugin) for plugin in plugins]
     suites = [conformance.suite_of(kind, name) for kind, name in subjects]
     checks = {check for suite in suites if suite is not None for check in suite.checks()}
