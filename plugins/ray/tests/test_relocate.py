@@ -82,7 +82,7 @@ def test_a_process_takes_ranks_that_nobody_has():
     )
 
 
-def test_there_may_be_no_room():
+def test_a_process_without_room_is_not_moved():
     # an env process of two cores on node 1; node 0 has one left, node 2 has two
     (env,), others = allocations("{env: '4-5:0', rollout: 0-2, actor: 0-2}", CORES)
     assert reallocate(env, others, CORES, [0]) is None

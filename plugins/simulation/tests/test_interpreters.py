@@ -65,11 +65,11 @@ def require_same(one: Any, other: Any) -> None:
         assert one == other
 
 
-def test_all_is_the_same_under_another_interpreter(make: MakeEnv, twin_venv: Path) -> None:
+def test_another_interpreter_gives_the_same_bits(make: MakeEnv, twin_venv: Path) -> None:
     require_same(course(make(ROWS, 2, python=str(twin_venv))), course(make(ROWS, 2)))
 
 
-def test_all_is_the_same_across_the_major_versions_of_numpy(make: MakeEnv, numpy1: str) -> None:
+def test_another_major_version_of_numpy_gives_the_same_bits(make: MakeEnv, numpy1: str) -> None:
     there = query_interpreter(numpy1).packages["numpy"]
     assert there.split(".")[0] != np.__version__.split(".")[0]
     require_same(course(make(ROWS, 2, python=f"{numpy1}/bin/python")), course(make(ROWS, 0)))
@@ -80,7 +80,7 @@ def test_all_is_the_same_across_the_major_versions_of_numpy(make: MakeEnv, numpy
     ("python", "numpy"),
     [("3.10", "1.24.*"), ("3.11", "1.24.*"), ("3.12", "1.26.*"), ("3.13", "2.*")],
 )
-def test_all_is_the_same_under_other_pythons(
+def test_other_pythons_give_the_same_bits(
     make: MakeEnv, other_venv: Callable[..., Path], python: str, numpy: str
 ) -> None:
     """Those that are found by their name, as python3.12; `rlcore venv create` makes them too."""

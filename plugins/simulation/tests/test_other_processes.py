@@ -64,14 +64,14 @@ def test_arguments_and_name_are_those_of_a_module_that_is_run(tmp_path, monkeypa
     assert first == str(tmp_path)
 
 
-def test_what_the_user_put_on_the_path_is_found_also_in_the_current_folder(tmp_path, monkeypatch):
+def test_folders_that_the_user_put_on_the_path_are_searched(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text("print('mine')")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     assert run_module("mine").stdout == "mine\n"
 
 
-def test_who_is_asked_does_not_look_into_the_current_folder_however_old(elsewhere: Path) -> None:
+def test_a_queried_interpreter_ignores_the_current_folder(elsewhere: Path) -> None:
     """Pythons before 3.11 know no PYTHONSAFEPATH."""
     for name in ("json", "numpy"):
         Path(f"{name}.py").write_text("raise SystemExit('run')\n")

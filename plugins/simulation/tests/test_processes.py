@@ -178,7 +178,7 @@ def test_an_abandoned_demonstration_raises_no_error(refused, make) -> None:
         env.reset(options={"episodes": EPISODES})
 
 
-def test_all_are_let_go_before_one_is_waited_for(make, monkeypatch) -> None:
+def test_all_processes_are_ended_before_one_is_awaited(make, monkeypatch) -> None:
     """So that many which hang cost no more time than one."""
     env = make(3, 3)
     seen: list[list[object]] = []

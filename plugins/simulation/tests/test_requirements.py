@@ -11,7 +11,7 @@ from rlcore_simulation.requirements import lacking
 from rlcore.contracts.specs import ComponentSpec
 
 
-def test_what_an_environment_lacks(twin_venv: Path) -> None:
+def test_missing_requirements_of_an_environment(twin_venv: Path) -> None:
     found = query_interpreter(str(twin_venv))
     needs = ("NumPy>=1.24", "no_such_robot", "pyyaml==0.1", "old; python_version < '3.4'")
     asked = ComponentSpec("env", "sliding", "x:y", requirements=needs)

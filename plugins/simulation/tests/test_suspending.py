@@ -116,7 +116,7 @@ def test_a_process_that_dies_before_it_sleeps_costs_nothing_but_time(pair, monke
     env.close()
 
 
-def test_one_that_never_played_sleeps_too(pair) -> None:
+def test_an_env_that_never_played_can_be_suspended(pair) -> None:
     sleeping, awake = pair(0)
     slept(sleeping)
     seen = [env.reset(seed=4)[0]["states"] for env in (sleeping, awake)]

@@ -91,7 +91,7 @@ def test_the_commands_are_printed_and_a_failing_one_is_named(
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), AssetError("no network")])
-def test_nothing_remains_of_one_whose_making_was_interrupted(
+def test_an_interrupted_environment_is_removed(
     home: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     folder = home / "venv"
@@ -141,7 +141,7 @@ def test_a_folder_that_holds_something_else_is_left_alone(home: Path, inside: st
 
 
 @pytest.mark.parametrize("python", ["nosuchpy", "false", "/nonexistent", "."])
-def test_a_python_that_can_not_make_one_is_named(refused, home: Path, python: str) -> None:
+def test_an_unusable_python_is_refused(refused, home: Path, python: str) -> None:
     with refused(AssetError, "sliding", python, text=False):  # and the Python of this machine
         venvs.make(spec_of("robot"), home / "venv", python=python)
     existing = environment_of(home / "existing", "3.11.7")

@@ -117,7 +117,7 @@ def test_a_message_that_is_too_large_is_refused(refused, monkeypatch: pytest.Mon
         pack(message)
 
 
-def test_what_announces_too_much_is_refused_before_it_is_read(refused) -> None:
+def test_a_message_with_too_large_a_length_is_refused_unread(refused) -> None:
     ours, theirs = Pipe()
     # the length of a message as the library writes it, -1 and then 8 bytes: an exbibyte
     os.write(theirs.fileno(), struct.pack("!iQ", -1, 2**60))

@@ -36,7 +36,7 @@ WORDS = [
 
 
 @pytest.mark.long
-def test_all_of_them_at_once(log_path: Path, elsewhere: Path, capsys):
+def test_a_sweep_over_env_model_and_algorithm(log_path: Path, elsewhere: Path, capsys):
     (elsewhere / "env").mkdir()
     (elsewhere / "env/press.yaml").write_text(PRESS)
     place = ["--config-dir", str(elsewhere), f"hydra.sweep.dir={log_path}"]

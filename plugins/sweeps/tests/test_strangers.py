@@ -110,7 +110,7 @@ def test_no_word_that_loads_code_is_admitted(refused, word):
         "hydra.sweep.subdir=job-${hydra.job.num}",
     ],
 )
-def test_what_makes_a_sweep_is_admitted(word):
+def test_settings_of_a_sweep_are_admitted(word):
     assert is_safe(word)
 
 

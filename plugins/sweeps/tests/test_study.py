@@ -110,7 +110,7 @@ def test_a_trial_is_the_mean_of_its_seeds_and_the_best_of_them_is_named(elsewher
     assert StudyRecord.load(elsewhere) == trials
 
 
-def test_what_the_first_seed_prunes_is_not_played_on(elsewhere):
+def test_a_trial_pruned_in_its_first_seed_ends(elsewhere):
     machine = Machine(elsewhere)
     trials = study(machine).run()
     pruned = [trial for trial in trials.trials if trial.state == "pruned"]
@@ -135,7 +135,7 @@ def test_what_the_first_seed_prunes_is_not_played_on(elsewhere):
     "sampler",
     ["tpe", *(pytest.param(name, marks=pytest.mark.long) for name in ("random", "nsgaii"))],
 )
-def test_wherever_it_is_killed_it_goes_on_to_the_same_trials(elsewhere, sampler):
+def test_a_killed_study_resumes_to_the_same_trials(elsewhere, sampler):
     options = {"sampler": sampler, "sampler_options": {}}
     whole = Machine(elsewhere / "whole")
     expected = study(whole, **options).run()
@@ -210,7 +210,7 @@ def test_the_median_of_finished_trials_prunes(steps, expected):
     assert rule.judge(steps, finished)[0] == expected
 
 
-def test_successive_halving_knows_what_it_noted_of_earlier_trials():
+def test_successive_halving_compares_with_earlier_trials():
     """A rung at update 1: 0.5 was there before, so 0.4 is not among the better half of the two."""
     options = {"min_resource": 1, "reduction_factor": 2}
     first = PruningRule("m", "successive_halving", options, "maximize", number=0, finished=0)

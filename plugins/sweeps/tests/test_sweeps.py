@@ -174,7 +174,7 @@ def test_a_signal_ends_all_jobs_and_resume_goes_on(sweep, log_path, capsys, numb
 
 
 @pytest.mark.long
-def test_its_folder_and_those_of_jobs_are_hydras_to_name(sweep, log_path, elsewhere):
+def test_hydra_names_the_folders_of_a_sweep_and_its_jobs(sweep, log_path, elsewhere):
     words = (f"hydra.sweep.dir={elsewhere}/mine", "hydra.sweep.subdir=job-${hydra.job.num}")
     assert sweep("runner.seed=0,1", *words) == 0
     assert sorted(path.name for path in (elsewhere / "mine").glob("job-*")) == ["job-0", "job-1"]
@@ -189,7 +189,7 @@ def test_a_folder_holds_one_sweep(sweep, elsewhere, capsys):
     assert f"rlcore resume {elsewhere}/mine" in capsys.readouterr().err
 
 
-def test_what_lies_in_its_folder_stays_where_it_is_refused(sweep, elsewhere):
+def test_a_refused_sweep_leaves_the_files_of_its_folder(sweep, elsewhere):
     theirs = elsewhere / "mine/notes.txt"
     theirs.parent.mkdir()
     theirs.write_text("theirs")

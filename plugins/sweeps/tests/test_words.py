@@ -90,7 +90,7 @@ def test_the_product_in_the_order_written():
         "~model",
     ],
 )
-def test_what_is_fixed_arrives_as_it_was_meant(word):
+def test_a_fixed_override_keeps_its_value(word):
     """Parsed again, it is the same; a sweeper may have put it together anew."""
     (job,) = jobs(word)
     ((again,), (first,)) = (parsed(job), parsed([word]))

@@ -162,7 +162,7 @@ def test_a_check_that_can_not_be_skipped_is_named(refused, words, named):
         check.main(words)
 
 
-def test_a_preset_is_checked_as_what_it_makes_of_its_component():
+def test_a_preset_is_checked_with_its_settings():
     found = component_of(load_plugins(), "env", "metaworld_50")
     assert found is not None
     component, settings = found

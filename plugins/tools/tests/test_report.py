@@ -351,7 +351,7 @@ def test_several_runs(log_path):
     assert "another protocol than" in page.text
 
 
-def test_tasks_over_the_run_what_failed_and_what_never_changes(log_path):
+def test_the_page_has_rates_by_task_failures_and_constant_metrics(log_path):
     folder = make_run(log_path, updates=((0.25, 16), (0.5, 16)))
     write_results(folder.evaluations / "step_000001.parquet", results(AFTER))
     (folder.checkpoints / "step_000002").mkdir(parents=True)

@@ -51,7 +51,7 @@ def test_seeds_that_came_out_apart_tell_little_and_alike_ones_more():
     assert alike.hi - alike.lo == pytest.approx(one.hi - one.lo, rel=0.1)
 
 
-def test_what_came_out_alike_everywhere_has_the_interval_of_its_starts():
+def test_equal_outcomes_have_the_interval_of_their_starts():
     """Wilson with 10 of 10: lo = 1 / (1 + z^2 / 10)."""
     found = rate_over_seeds(Seeds([outcomes("1" * 10)] * 2))
     assert (found.rate, found.hi) == (1.0, 1.0)

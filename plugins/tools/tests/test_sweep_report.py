@@ -49,7 +49,7 @@ def test_the_page_has_the_best_setting_and_its_interval(sweep):
     assert "000-seed-0" in found.text and "0.99" in found.text
 
 
-def test_it_opens_without_a_network_and_does_nothing(sweep):
+def test_the_page_needs_no_network_and_runs_no_script(sweep):
     found = page(str(sweep))
     assert found.addresses == []  # no run has a report of its own here
     for external in ("http:", "https:", "@import", "url(", "<script", "src="):
@@ -161,7 +161,7 @@ def setting(rate: float, **values: object) -> Ranked:
     return Ranked(Setting(values, ()), (), SuccessRate(rate, 10, 0.0, 1.0))
 
 
-def test_what_a_key_explains():
+def test_the_share_of_variance_that_a_key_explains():
     """a: groups 0.2, 0.4 and 0.6, 0.8; mean 0.5, all 0.09 + 0.01 + 0.01 + 0.09 = 0.2, between
     4 * 0.04 = 0.16, so 0.8, adjusted 1 - 0.2 * 3 / 2 = 0.7. b: groups of mean 0.4 and 0.6: 0.04,
     0.2, adjusted 1 - 0.8 * 3 / 2 < 0: 0. c is another in each: nothing can be told."""

@@ -114,7 +114,7 @@ def test_exploration_around_a_policy(refused):
         algorithm_needs(compose(*TOY, "algorithm=ppo", chain), load_plugins())
 
 
-def test_what_is_trained_is_chosen_by_names(refused):
+def test_trainable_parameters_are_chosen_by_name(refused):
     policy, _ = build_policy(compose(*TOY, "actor.trainable=[*bias]"))
     names = [name for name, weight in policy.named_parameters() if weight.requires_grad]
     assert names and all(name.endswith("bias") for name in names)
@@ -124,7 +124,7 @@ def test_what_is_trained_is_chosen_by_names(refused):
         train_only(policy, ["wings.*"])
 
 
-def test_what_an_env_measures_is_kept_of_each_episode(tmp_path):
+def test_measurements_of_an_env_are_kept_for_each_episode(tmp_path):
     """Means over those that have it: (1 + 3) / 2 and 5."""
     outcomes = [
         EpisodeOutcome(Episode(0, 0), True, 1.0, 3, infos={"gap": 1.0, "hits": 5.0}),

@@ -29,7 +29,7 @@ def played():
     return Trace("", {"states": np.stack(states), "actions": actions[:, 0]})
 
 
-def test_it_is_the_same_episode_in_larger_frames():
+def test_a_replay_in_larger_frames_is_the_same_episode():
     trace = played()
     footage = rerender(config(128), "eval", EPISODE, trace)
     assert footage is not None and footage.episode == EPISODE

@@ -143,7 +143,7 @@ def test_damaged_code_of_libero_is_refused(
         require_assets(folder, [SOUP])
 
 
-def test_what_a_file_names_must_be_there_too(folder: Path) -> None:
+def test_files_that_a_file_names_must_exist(folder: Path) -> None:
     scene = folder / "scenes" / "libero_floor_base_style.xml"
     scene.write_text(scene.read_text().replace("light-gray-plaster.png", "gone.png"))
     assert missing_files(folder, [SOUP]) == {"textures/gone.png"}
@@ -252,7 +252,7 @@ def test_doctor_takes_no_empty_or_partial_folder_for_the_assets(
     assert row["fix"].startswith("hf download --repo-type dataset lerobot/libero-assets")
 
 
-def test_our_command_brings_what_is_not_here_and_mends_it(
+def test_install_libero_installs_missing_parts_and_repairs_them(
     refused,
     folder: Path,
     packaged: Path,

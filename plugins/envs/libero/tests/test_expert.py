@@ -39,7 +39,9 @@ def test_only_tasks_that_it_can_do_have_an_expert() -> None:
         pytest.param(SOUP, "signed", False, marks=needs_assets),
     ],
 )
-def test_it_solves_a_task(make: EnvMaker, task: str, gripper: str, stand_ins: bool) -> None:
+def test_the_expert_solves_a_task_of_each_kind(
+    make: EnvMaker, task: str, gripper: str, stand_ins: bool
+) -> None:
     env = make(1, 0, tasks=[task], gripper=gripper, settle_steps=10, stand_ins=stand_ins)
     (played,) = env.demonstrate([Episode(0, 40)], **SETTINGS)
     assert played.success and 60 < len(played.actions) < 160
@@ -49,7 +51,7 @@ def test_it_solves_a_task(make: EnvMaker, task: str, gripper: str, stand_ins: bo
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("stand_ins", ON)
 @pytest.mark.parametrize("suite, task", [(FOLDERS[task], task) for task in sorted(SOLVED)])
-def test_it_solves_nine_of_ten_starts(
+def test_the_expert_solves_nine_of_ten_starts(
     make: EnvMaker, suite: str, task: str, stand_ins: bool
 ) -> None:
     """20 starts, within the suite's time limit; `-s` prints the counts of the page's table."""

@@ -90,7 +90,7 @@ def test_the_hand_does_not_come_down_on_a_neighbour() -> None:
     assert grasp("0 0.3 0.05/.03 .03 .05", thing=flat).turn == 0.0
 
 
-def test_the_way_leads_over_what_stands_there() -> None:
+def test_the_path_leads_over_obstacles() -> None:
     # in the way of a finger, and of the hand alone; in between, nothing touches it
     in_the_way = {0.045: 0.2 + TIP + ROOM, 0.09: 0.2 - PALM + ROOM, 0.0: 0.2 - PALM + ROOM}
     for beside, height in in_the_way.items():

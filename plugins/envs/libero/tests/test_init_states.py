@@ -32,7 +32,7 @@ def archive(file: Path, content: object) -> Path:
 
 
 @needs_libero
-def test_they_are_what_torch_loads() -> None:
+def test_init_states_equal_those_that_torch_loads() -> None:
     torch = pytest.importorskip("torch")
     file = init_file(libero_folder(), SOUP)
     states = read_init_states(file)

@@ -34,7 +34,7 @@ ACTIONS = np.random.default_rng(1).uniform(-1, 1, (1, 8, 7)).astype(np.float32)
 
 
 @pytest.mark.long
-def test_it_starts_and_goes_on_as_the_simulator_of_one_scene(env: BatchedEnv) -> None:
+def test_a_batched_scene_equals_the_simulator_of_one_scene(env: BatchedEnv) -> None:
     start, _ = env.reset(options={"episodes": [Episode(0, 3)]})
     result = env.chunk_step(ACTIONS[:, :4])
     alone = Simulator(small_config(tasks=[PICK]), PICK)

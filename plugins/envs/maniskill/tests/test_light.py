@@ -73,7 +73,7 @@ def test_state_spec_has_no_camera() -> None:
     assert env_spec(small_config(tasks=[MAIN], obs_mode="state")).state_dim == 39
 
 
-def test_what_follows_a_start_repeats_in_a_scene_without_a_history() -> None:
+def test_episodes_repeat_in_a_scene_without_a_history() -> None:
     assert env_spec(small_config()).deterministic
     spec = env_spec(small_config(rebuild_scene=False))
     assert spec.start_exactness == "bitwise" and not spec.deterministic

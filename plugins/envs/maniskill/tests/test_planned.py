@@ -72,7 +72,7 @@ def test_an_episode_that_is_ended_leaves_no_thread_and_begins_anew(expert) -> No
     assert it.action(speed=1.0)[0] == 0.5
 
 
-def test_what_goes_wrong_in_a_solution_is_raised(expert) -> None:
+def test_an_error_in_a_solution_is_raised(expert) -> None:
     def fail(env: Any, **_: Any) -> None:
         raise ValueError("no way")
 
@@ -94,7 +94,7 @@ def test_without_mplib_the_command_is_named(refused, monkeypatch: pytest.MonkeyP
         planned.Planned(PICK, scene())
 
 
-def test_there_is_such_an_expert_only_where_it_can_plan(refused) -> None:
+def test_a_planning_expert_needs_a_scene_on_the_cpu(refused) -> None:
     joints = {"tasks": [PICK], "control_mode": planned.CONTROL_MODE}
     assert env_spec(small_config(**joints, python="/other/python")).has_expert
     here = int(np.__version__.partition(".")[0]) < 2

@@ -56,7 +56,7 @@ def installed(*names: str) -> list[str]:
 
 
 @pytest.mark.long
-def test_so_they_are_in_an_environment_with_nothing_but_the_simulator(
+def test_an_environment_with_only_the_simulator_gives_the_same_bits(
     make: EnvMaker, other_venv: Callable[..., Path]
 ) -> None:
     venv = other_venv("metaworld", *installed("metaworld", "mujoco", "numpy", "packaging"))

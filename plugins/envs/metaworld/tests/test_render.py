@@ -132,7 +132,7 @@ def test_published_view_is_corner4_with_the_same_turn() -> None:
     assert not np.array_equal(published, frame_of(view_of("corner2", SIZE, fast=True)))
 
 
-def test_fast_rendering_changes_pixels_and_leaves_out_what_takes_most_of_the_time() -> None:
+def test_fast_rendering_omits_shadows_and_antialiasing() -> None:
     """Shadows and antialiasing; what that saves depends on what draws (benchmarks/rollout.py)."""
     frames = {}
     for fast in (True, False):

@@ -201,7 +201,7 @@ def test_a_camera_that_moves_draws_exact_meshes(body: str, moves: bool) -> None:
     assert moves or drawn.mesh_facenum[0] < model.mesh_facenum[0]
 
 
-def test_a_thing_comes_as_near_to_a_camera_at_rest_as_what_moves_there() -> None:
+def test_a_free_body_comes_as_near_to_a_still_camera_as_moving_ones() -> None:
     points, faces = ball(8)
     model = mujoco.MjModel.from_xml_string(f"""
     <mujoco>
@@ -240,7 +240,7 @@ def test_meshes_are_kept_and_damaged_ones_made_anew(folder: Path) -> None:
         assert [each.name for each in folder.iterdir()] == [file.name]
 
 
-def test_what_is_kept_of_another_mesh_is_not_taken(folder: Path) -> None:
+def test_a_kept_file_of_another_mesh_is_not_used(folder: Path) -> None:
     folder.mkdir(parents=True)
     mesh = sphere()
     small = dataclasses.replace(mesh, points=mesh.points[:10])
@@ -258,7 +258,7 @@ def test_a_folder_that_cannot_be_written_to_is_no_obstacle(
     assert drawn_model(model, view(PIXEL)).mesh_facenum[0] < model.mesh_facenum[0]
 
 
-def test_leaving_out_what_is_beside_the_frame_changes_no_pixel(
+def test_culling_outside_of_the_frame_changes_no_pixel(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     _, culled, _ = play(EXACT)

@@ -75,7 +75,7 @@ def test_shortened_passes_give_the_bits_of_full_ones(integrator: str) -> None:
     assert left_out[-1] != full[-1]  # a pass that is left out is not the same
 
 
-def test_a_model_goes_back_to_what_was_built() -> None:
+def test_a_model_is_restored_as_it_was_built() -> None:
     model = mujoco.MjModel.from_xml_string(SCENE.format(integrator="Euler"))
     fresh = copy.copy(model)
     assert differing_arrays(model, fresh) == set()

@@ -246,9 +246,7 @@ def sees_two(renderer: Renderer, model: mujoco.MjModel, data: mujoco.MjData) -> 
 @pytest.mark.parametrize(
     ("worlds", "frames"), [(3, 60), pytest.param(100, 150, marks=pytest.mark.long)]
 )
-def test_whatever_changes_in_any_order_frames_are_those_drawn_whole(
-    worlds: int, frames: int
-) -> None:
+def test_frames_equal_those_drawn_whole_after_any_changes(worlds: int, frames: int) -> None:
     shown = 0
     for seed in range(worlds):
         random = np.random.default_rng(seed)

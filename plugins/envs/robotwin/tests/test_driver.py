@@ -328,7 +328,7 @@ def test_trials_are_the_files_seeds_in_its_order(tmp_path: Path) -> None:
     assert not tried
 
 
-def test_what_the_expert_found_is_kept(tmp_path: Path) -> None:
+def test_seeds_that_the_expert_found_are_kept(tmp_path: Path) -> None:
     """Trial 2 stands for the seeds from 100 on; it finds the same whatever came before."""
     found, tried = seeds((None, [7]), tmp_path, {103, 104, 51})
     assert found.seed(2) == 103 and tried == [100, 101, 102, 103]

@@ -110,7 +110,7 @@ def test_starts_and_courses_are_the_same_to_the_bit(
 
 @pytest.mark.long
 @pytest.mark.parametrize("version", ["3.10", "3.11", "3.12"])
-def test_all_is_the_same_to_the_bit_under_another_python(
+def test_another_python_gives_the_same_bits(
     make: Callable[..., SimulatedEnv], made_with: Callable[..., str], python: str, version: str
 ) -> None:
     """Every task, and what its expert does. Pythons are found by their names, as python3.12."""

@@ -103,7 +103,7 @@ def test_no_two_splits_start_at_the_same_place() -> None:
         assert len(places["validation"]) / 784 == pytest.approx(0.1, abs=0.05)
 
 
-def test_what_can_not_be_divided_is_in_all_splits() -> None:
+def test_a_factor_that_can_not_be_divided_is_in_all_splits() -> None:
     one_place = VARIANTS["Main"].episodes("train").held({"place": 5})
     corners = VARIANTS["PutCarrot"].episodes("train")
     for episodes, count in ((one_place, 1), (corners, 12)):

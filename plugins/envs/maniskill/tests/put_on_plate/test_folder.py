@@ -129,7 +129,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def test_what_a_folder_holds(files: Path) -> None:
+def test_the_contents_of_a_folder_of_assets(files: Path) -> None:
     assets = read_folder(str(files))
     assert assets.kind == "hub"
     assert [len(each) for each in (assets.objects, assets.plates, assets.tables)] == [25, 17, 21]

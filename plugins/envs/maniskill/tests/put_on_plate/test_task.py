@@ -132,7 +132,7 @@ def test_a_script_puts_things_on_the_plate(thing: int, scene: Callable[..., Any]
     assert len(rewards) < 80
 
 
-def test_what_is_knocked_off_the_table_lies_on_the_floor(scene: Callable[..., Any]) -> None:
+def test_things_knocked_off_the_table_lie_on_the_floor(scene: Callable[..., Any]) -> None:
     main = scene("Main")
     start = main.start(object=2, place=300)["object"]
     start[0, :2] = torch.tensor([-1.0, 0.0])
