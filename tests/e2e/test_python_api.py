@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,13 @@ from internals import HookError
 import rlcore
 from rlcore.api import RunResult
 from rlcore.cli.main import main
-from rlcore.contracts.errors import CheckpointError, ConfigError, PluginError, PolicyError
+from rlcore.contracts.errors import (
+    CheckpointError,
+    ConfigError,
+    PluginError,
+    PolicyError,
+    UserError,
+)
 from rlcore.contracts.protocols import take_rows
 from rlcore.contracts.run import Run
 from rlcore.plugins.registry import load_plugins
@@ -55,7 +61,7 @@ def observation(result: RunResult) -> dict[str, Any]:
         return envs.reset(seed=1)[0]
 
 
-def test_a_run_says_what_it_came_to(result, seen):
+def test_a_result_has_the_summary_and_metrics_of_its_run(result, seen):
     assert seen == [1, 2, 3]
     assert result.summary == json.loads((result.folder / "summary.json").read_text())
     assert result.summary["success_after"]["n"] == 4  # 2 tasks, 2 trials
@@ -72,19 +78,22 @@ def test_a_callback_ends_training(tmp_path):
                 if "callback" in name]  # fmt: skip
 
 
-def test_a_callback_that_fails_is_named(tmp_path):
+def test_a_failing_callback_is_named_after_the_checkpoint(tmp_path):
     def broken(run: Run, metrics: Mapping[str, float]) -> None:
         raise ValueError("no such luck")
 
-    with pytest.raises(HookError, match=r"callback .*broken.* failed in rlcore_after_update"):
+    with pytest.raises(HookError) as error:
         short(tmp_path, callbacks=[broken])
+    assert "broken" in error.value.message and "rlcore_after_update" in error.value.message
     assert rlcore.open_run(tmp_path / "run").checkpoint().step == 1
 
 
-def test_what_can_not_be_called_or_composed_is_refused_before_a_run(tmp_path):
-    with pytest.raises(ConfigError, match=r"<lambda> can't be called with \(run, m"):
+def test_wrong_callbacks_and_sweeps_are_refused_before_a_run(tmp_path, refused):
+    with refused(ConfigError, "<lambda>", "(run, m", text=False):
         short(tmp_path, callbacks=lambda metrics: None)
-    with pytest.raises(ConfigError, match="words like 'env=toy', got a RunConfig"):
+    with refused(PluginError, "object", text=False):
+        short(tmp_path, callbacks=[object()])
+    with refused(ConfigError, "RunConfig"):
         rlcore.sweep(rlcore.compose("env=toy", "model=toy", "algorithm=ppo"), "runner.seed=1,2")
     assert not list(tmp_path.iterdir())
 
@@ -101,8 +110,6 @@ def test_an_object_has_the_hooks_of_a_plugin(tmp_path):
     labels = Labels()
     short(tmp_path, "runner.max_epochs=1", callbacks=[labels])
     assert labels.seen == ["after"]
-    with pytest.raises(PluginError, match="neither a function nor an object with hooks"):
-        short(tmp_path, callbacks=[object()])
 
 
 @pytest.mark.long
@@ -171,22 +178,29 @@ def test_a_row_does_not_depend_on_its_place_or_its_batch(result, observation, se
         np.testing.assert_allclose(drawn(rows), free[rows], atol=1e-4)  # docs/repeatability.md, 3
 
 
-def test_an_observation_of_another_env_is_refused(result, observation):
-    policy = result.policy
-    with pytest.raises(PolicyError, match=r"toy can't act .*: states is float64 \[3, 2\], expecte"):
-        policy.select_actions({**observation, "states": np.zeros((3, 2))})
-    with pytest.raises(PolicyError, match="2 seeds were given for 3 rows"):
-        policy.select_actions(observation, seed=[1, 2])
-    wrong: Any
-    for wrong in (None, 1.5, "0", [1, 2, 3.5], {1, 2, 3}):
-        with pytest.raises(PolicyError, match="can't act on seed="):
-            policy.select_actions(observation, seed=wrong)
-    for wrong in (0, -4, 2.0, "4"):
-        with pytest.raises(PolicyError, match="can't act on forward_batch="):
-            policy.select_actions(observation, forward_batch=wrong)
-    for wrong in (3.0, None, np.float32(1)):
-        with pytest.raises(PolicyError, match="states is"):
-            policy.select_actions({**observation, "states": wrong})
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"states": np.zeros((3, 2))}, ["toy", "states", "float64", "[3, 2]"]),
+        *(({"states": states}, ["states"]) for states in (3.0, None, np.float32(1))),
+    ],
+)
+def test_an_observation_of_another_env_is_refused(result, observation, refused, changes, words):
+    with refused(PolicyError, *words):
+        result.policy.select_actions({**observation, **changes})
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("seed", [None, 1.5, "0", [1, 2, 3.5], {1, 2, 3}, [1, 2]]),  # two seeds for three rows
+        ("forward_batch", [0, -4, 2.0, "4"]),
+    ],
+)
+def test_arguments_of_select_actions_are_checked(result, observation, refused, name, values):
+    for value in values:
+        with refused(PolicyError, "seeds" if value == [1, 2] else f"{name}="):
+            result.policy.select_actions(observation, **{name: value})
 
 
 def test_an_episode_is_played_again(result):
@@ -197,8 +211,8 @@ def test_an_episode_is_played_again(result):
     assert len(played.trace.arrays["actions"]) >= 1
 
 
-def test_an_evaluation_that_was_not_made_is_named(result):
-    with pytest.raises(CheckpointError, match=r"no evaluation 'before'.* after"):
+def test_an_evaluation_that_was_not_made_is_refused(result, refused):
+    with refused(CheckpointError, "'before'", "after", text=False):
         result.run.episodes("before")
 
 
@@ -208,7 +222,7 @@ def test_a_configuration_is_changed_and_trained(result, tmp_path):
     assert (other.summary["seed"], other.run.checkpoint().step) == (3, 1)
 
 
-def test_a_run_goes_on_in_its_folder_as_if_it_had_not_ended(result, tmp_path):
+def test_a_resumed_run_ends_as_the_uninterrupted_one(result, tmp_path, refused):
     first = short(tmp_path, "runner.max_epochs=1", "runner.save_interval=1")
     seen: list[int] = []
     further = rlcore.resume(
@@ -221,75 +235,70 @@ def test_a_run_goes_on_in_its_folder_as_if_it_had_not_ended(result, tmp_path):
     moved = first.folder.rename(tmp_path / "moved")
     earlier = rlcore.resume(moved / "checkpoints/step_000001", "runner.max_epochs=2", verify=True)
     assert (earlier.folder, earlier.run.checkpoint().step) == (moved, 2)
-    with pytest.raises(ConfigError, match=r"log_path=.*own folder"):
+    with refused(ConfigError, "log_path="):
         rlcore.resume(moved, f"runner.logger.log_path={tmp_path}")
-    with pytest.raises(ConfigError, match="is finished: 2 of 2"):
+    with refused(ConfigError, "2 of 2"):
         rlcore.resume(earlier)
     (tmp_path / "sweep.txt").write_text("")
-    with pytest.raises(ConfigError, match="folder of a sweep"):
+    with refused(ConfigError, "sweep"):
         rlcore.resume(tmp_path)
 
 
-def test_a_result_stands_for_its_run(result, observation):
+def test_a_result_stands_for_its_run(result, observation, refused):
     by_folder = rlcore.load_policy(result.folder).select_actions(observation)
     for named in (result, result.run, rlcore.open_run(result.folder / "checkpoints/step_000003")):
         assert (rlcore.load_policy(named).select_actions(observation) == by_folder).all()
         assert rlcore.open_run(named).folder == result.run.folder
     for named in (result, result.folder, str(result.folder), result.run):
-        with pytest.raises(ConfigError, match=r"(?s)no experiment .*rlcore resume") as error:
+        with refused(ConfigError, result.folder, "rlcore resume", text=False):
             rlcore.train(named)
-        assert str(result.folder) in str(error.value)
 
 
-def test_a_configuration_is_changed_wherever_it_is_taken():
+def test_a_configuration_is_changed_wherever_it_is_taken(refused):
     config = rlcore.compose("env=toy", "model=toy", "algorithm=ppo")
     other = rlcore.compose(config, "algorithm.gamma=0.5", "runner.seed=9")
     assert (other.algorithm.gamma, other.runner.seed) == (0.5, 9)
     assert config.algorithm.gamma != 0.5
     with contextlib.closing(rlcore.make_env(other, "env.eval.tasks=[reach-up]")) as envs:
         assert envs.reset(seed=0)[1]["task"].tolist() == ["reach-up"]
-    for words, named in (
-        (["algorithm.gama=0.5"], "Did you mean 'algorithm.gamma'"),
-        (["env=toy"], "env=toy"),
-    ):
-        with pytest.raises(ConfigError, match=named):
-            rlcore.compose(config, *words)
-    with pytest.raises(ConfigError, match="config_dirs"):
+    for override, name in (("algorithm.gama=0.5", "algorithm.gamma"), ("env=toy", "env=toy")):
+        with refused(ConfigError, name):
+            rlcore.compose(config, override)
+    with refused(ConfigError, "config_dirs"):
         rlcore.train(config, config_dirs=["configs"])
-    with pytest.raises(ConfigError, match="no model is chosen"):
+    with refused(ConfigError, "model", text=False):  # it lists the installed ones
         rlcore.compose(rlcore.compose("env=toy"), require=("model",))
 
 
-def test_what_is_no_run_and_no_env_is_named():
-    wrong: Any
-    for wrong in (None, 3, ["logs/run"]):
-        for call in (rlcore.open_run, rlcore.load_policy, rlcore.resume):
-            with pytest.raises(ConfigError, match=f"folder, got {type(wrong).__name__}"):
-                call(wrong)
-    for wrong in (None, 3, "env=toy"):
-        with pytest.raises(ConfigError, match="an env is named"):
-            rlcore.make_env(wrong)
-    with pytest.raises(CheckpointError, match="no run at"):
-        rlcore.resume("no-such-run")
+@pytest.mark.parametrize("value", [None, 3, ["logs/run"]], ids=str)
+def test_a_run_is_named_by_its_folder(value, refused):
+    for call in (rlcore.open_run, rlcore.load_policy, rlcore.resume):
+        with refused(ConfigError, type(value).__name__):
+            call(value)
 
 
-def test_what_is_missing_is_said_before_a_run():
-    with pytest.raises(ConfigError, match="no model is chosen"):
-        rlcore.train("env=toy", "algorithm=ppo")
-    with pytest.raises(ConfigError, match="no experiment 'quikstart'"):
-        rlcore.compose("quikstart")
-    with pytest.raises(CheckpointError, match="neither the folder of a run nor an experiment"):
-        rlcore.evaluate("no-such-run")
-    words: Any = ["algorithm=ppo"]
-    with pytest.raises(ConfigError, match="or words like 'env=toy', got a list"):
-        rlcore.compose("env=toy", words)
-    with pytest.raises(ConfigError, match="or words like 'env=toy', got a list"):
-        rlcore.train(rlcore.compose("env=toy", "model=toy", "algorithm=ppo"), words)
-    side: Any = "test"
-    with pytest.raises(ConfigError, match="there is no side 'test'; choose from: eval, train"):
-        rlcore.make_env("toy", side=side)
-    with pytest.raises(ConfigError, match="num_envs must be an int of at least 1, got 0"):
-        rlcore.make_env("toy", num_envs=0)
+CONFIG = "env=toy", "model=toy", "algorithm=ppo"
+WORDS: Any = ["algorithm=ppo"]
+WRONG_CALLS: dict[str, tuple[type[UserError], Callable[[], object], str]] = {
+    "no env": (ConfigError, lambda: rlcore.make_env(None), "NoneType"),  # type: ignore[arg-type]
+    "an override as env": (ConfigError, lambda: rlcore.make_env("env=toy"), "env=toy"),
+    "a side": (ConfigError, lambda: rlcore.make_env("toy", side="test"), "eval, train"),  # type: ignore[arg-type]
+    "no rows": (ConfigError, lambda: rlcore.make_env("toy", num_envs=0), "num_envs"),
+    "no run": (CheckpointError, lambda: rlcore.resume("no-such-run"), "no-such-run"),
+    "no recipe": (CheckpointError, lambda: rlcore.evaluate("no-such-run"), "no-such-run"),
+    "no model": (ConfigError, lambda: rlcore.train("env=toy", "algorithm=ppo"), "model"),
+    "a misspelled recipe": (ConfigError, lambda: rlcore.compose("quikstart"), "quikstart"),
+    "words as a list": (ConfigError, lambda: rlcore.compose("env=toy", WORDS), "list"),
+    "a list behind a configuration": (
+        ConfigError, lambda: rlcore.train(rlcore.compose(*CONFIG), WORDS), "list"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG_CALLS)
+def test_wrong_arguments_are_refused_before_a_run(name, refused):
+    error, call, word = WRONG_CALLS[name]
+    with refused(error, word, text=False):  # most list what is installed
+        call()
 
 
 @pytest.mark.long
