@@ -26,6 +26,7 @@ from rlcore.config.warning import ConfigWarning, warn
 from rlcore.contracts.errors import ConfigError
 from rlcore.files.reading import check_depth
 from rlcore.plugins.registry import load_plugins
+from rlcore.utils.text import abbreviate_list
 
 _OF_GRAMMAR = ",'\"[]{}()"  # a value with one of these is more than a path: Hydra parses it
 _BRACES = re.compile(r"""['"]?\{(.*)\}['"]?""", re.DOTALL)
@@ -182,8 +183,9 @@ def _choice(catalog: Catalog, override: Override) -> tuple[str, bool]:
         name = text.partition("=")[2].strip()
     if not isinstance(name, str):
         raise ConfigError(
-            f"{group} must be one of {', '.join(catalog.options(group)) or 'none'}, "
-            f"got {text.partition('=')[2]!r}"
+            f"{group} must be one of {abbreviate_list(catalog.options(group)) or 'none'}, "
+            f"got {text.partition('=')[2]!r}",
+            hint=f"rlcore train --help {group}",
         )
     # Hydra needs a + for a group that is not in the defaults list, such as one of the user's own;
     # components and recipes are always in that list, so a + before them is dropped
