@@ -87,24 +87,25 @@ def flip_header(name: str, number: int) -> Damage:
     return damage
 
 
-def flip_tensor(name: str) -> Damage:
-    """Flip one bit of the last number of the last tensor."""
+def flip(name: str, at: int, mask: int) -> Damage:
+    """Flip bits of one byte."""
 
     def damage(folder: Path) -> None:
         content = bytearray(only(folder, name).read_bytes())
-        content[-2] ^= 1
+        content[at] ^= mask
         only(folder, name).write_bytes(bytes(content))
 
     return damage
+
+
+def flip_tensor(name: str) -> Damage:
+    """Flip one bit of the last number of the last tensor."""
+    return flip(name, at=-2, mask=1)
 
 
 def flip_length(name: str) -> Damage:
-    def damage(folder: Path) -> None:
-        content = bytearray(only(folder, name).read_bytes())
-        content[3] ^= 0x40
-        only(folder, name).write_bytes(bytes(content))
-
-    return damage
+    """Flip one bit of the length of a safetensors header."""
+    return flip(name, at=3, mask=0x40)
 
 
 def retensor(name: str, change: Callable[[dict[str, torch.Tensor]], object]) -> Damage:
@@ -118,7 +119,7 @@ def retensor(name: str, change: Callable[[dict[str, torch.Tensor]], object]) -> 
     return damage
 
 
-def rewrite(name: str, change: Callable[[dict], object]) -> Damage:  # type: ignore[type-arg]
+def rewrite(name: str, change: Callable[[dict], object]) -> Damage:
     """Change the content of a JSON file."""
 
     def damage(folder: Path) -> None:
@@ -156,17 +157,17 @@ def only(folder: Path, name: str) -> Path:
     return found
 
 
-def stat(field: str, entry: int, value: float) -> Callable[[dict], None]:  # type: ignore[type-arg]
+def stat(field: str, entry: int, value: float) -> Callable[[dict], None]:
     """Set one entry of the statistics, e.g. "actions.std"."""
     group, name = field.split(".")
 
-    def change(content: dict) -> None:  # type: ignore[type-arg]
+    def change(content: dict) -> None:
         content["norm_stats"][group][name][entry] = value
 
     return change
 
 
-def cut_stats(content: dict) -> None:  # type: ignore[type-arg]
+def cut_stats(content: dict) -> None:
     content["norm_stats"]["state"] = {k: v[:2] for k, v in content["norm_stats"]["state"].items()}
 
 
@@ -180,11 +181,7 @@ POLICY: dict[str, Case] = {
     "weights cut in the tensors": (cut(WEIGHTS, 0.7), (WEIGHTS, "damaged")),
     "weights with another length": (flip_length(WEIGHTS), (WEIGHTS, "damaged")),
     "weights are a web page": (write(WEIGHTS, b"<html>404</html>"), (WEIGHTS, "damaged")),
-    "header flipped 1": (flip_header(WEIGHTS, 1), (WEIGHTS,)),
-    "header flipped 2": (flip_header(WEIGHTS, 2), (WEIGHTS,)),
-    "header flipped 3": (flip_header(WEIGHTS, 3), (WEIGHTS,)),
-    "header flipped 4": (flip_header(WEIGHTS, 4), (WEIGHTS,)),
-    "header flipped 5": (flip_header(WEIGHTS, 5), (WEIGHTS,)),
+    **{f"header flipped {n}": (flip_header(WEIGHTS, n), (WEIGHTS,)) for n in range(1, 6)},
     "header of a list": (write(WEIGHTS, (2).to_bytes(8, "little") + b"[]"), (WEIGHTS, "damaged")),
     "a tensor missing": (
         retensor(WEIGHTS, lambda t: t.pop(PROJECTION)), (WEIGHTS, "missing (1)", PROJECTION)),
@@ -230,7 +227,7 @@ POLICY: dict[str, Case] = {
     "statistics with a negative": (
         rewrite(STATS, stat("state.std", 0, -1.0)), (STATS, "state", "std", "entry 0")),
     "statistics with a text": (
-        rewrite(STATS, stat("state.mean", 0, "a")), (STATS, "state.mean")),  # type: ignore[arg-type]
+        rewrite(STATS, stat("state.mean", 0, "a")), (STATS, "state.mean")),
     "a file for assets": (file_instead("assets"), ("statistics", "metaworld")),
     "settings are no JSON": (write("config.json", b"{"), ("config.json", "damaged")),
     "settings of another size": (
@@ -290,7 +287,7 @@ CHECKPOINT: dict[str, Case] = {
 def signed(change: Callable[[Any], object]) -> Callable[[Any], object]:
     """Return the change followed by a new, valid digest of `state.json`."""
 
-    def damage(content: dict) -> None:  # type: ignore[type-arg]
+    def damage(content: dict) -> None:
         change(content)
         del content[OWN_DIGEST]
         content[OWN_DIGEST] = own_digest(content)

@@ -37,8 +37,8 @@ def test_commands_are_found():
 @pytest.mark.parametrize("words", commands(), ids=" ".join)
 def test_what_is_printed_can_be_planned(words, capsys):
     assert main(["train", "--dry-run", *(word for word in words if word != "--dry-run")]) == 0
-    said = capsys.readouterr().out
-    assert "the fullest GPU holds" in said and "TOO MUCH" not in said
+    output = capsys.readouterr().out
+    assert "the fullest GPU holds" in output and "TOO MUCH" not in output
 
 
 def test_the_pods_of_kuberay_are_as_many_nodes_as_the_command_asks_for():

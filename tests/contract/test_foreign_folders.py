@@ -15,6 +15,7 @@ from internals import (
     assemble,
     compose,
     config_to_evaluate,
+    load,
     recipe_of,
     to_yaml,
     train,
@@ -23,7 +24,6 @@ from internals import (
 from refused import Started, the_error
 
 from rlcore.cli.main import main
-from rlcore.config.compose import load
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import ConfigError, UserError
 
@@ -83,10 +83,10 @@ def written(folder: Path) -> str:
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("verb", ["eval", "resume"])
-def test_a_cluster_of_strangers_is_not_joined(run, capsys, verb):
+def test_a_foreign_cluster_is_joined_only_with_trust(run, capsys, verb):
     change(run, "cluster.address", "192.0.2.7:6379")
     text = the_error(main(command(verb, run)), capsys.readouterr())
-    assert "joins the Ray cluster at 192.0.2.7:6379" in text and "--trust" in text
+    assert "192.0.2.7:6379" in text and "--trust" in text
     for word in ("--trust", "cluster.address=null"):
         with pytest.raises(Started):
             main([*command(verb, run), word])
@@ -94,7 +94,7 @@ def test_a_cluster_of_strangers_is_not_joined(run, capsys, verb):
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("verb", ["replay", "export"])
-def test_what_runs_in_one_process_joins_none(run, verb):
+def test_commands_of_one_process_join_no_cluster(run, verb):
     change(run, "cluster.address", "192.0.2.7:6379")
     assert main(command(verb, run)) == 0
 
@@ -109,13 +109,13 @@ def test_the_cluster_of_this_machine_needs_no_trust(run, address):
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("side", ["train", "eval"])
-def test_modules_are_imported_only_with_trust(tmp_path, monkeypatch, side):
+def test_modules_are_imported_only_with_trust(tmp_path, monkeypatch, side, refused):
     """Also where the module lies in the folder, and that is where the user stands."""
     config = compose(["env=maniskill", f"env.{side}.register=[theirs]"], require=())
     (tmp_path / "config.yaml").write_text(to_yaml(config))
     (tmp_path / "theirs.py").write_text("raise SystemExit")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match=rf"env\.{side}\.register: this imports the modules the"):
+    with refused(ConfigError, f"env.{side}.register", "theirs"):
         load("config.yaml")
     assert load("config.yaml", trust=True) == config
     key = f"env.{side}.register"
@@ -124,13 +124,13 @@ def test_modules_are_imported_only_with_trust(tmp_path, monkeypatch, side):
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_refuses_them(run, capsys, verb):
+def test_no_command_imports_modules_of_a_foreign_run(run, capsys, verb):
     """No verb gets as far as a spec, which would import them."""
     foreign = yaml.safe_load(to_yaml(compose(["env=maniskill"], require=())))
     foreign["env"]["train"]["register"] = ["theirs"]
     change(run, "env", foreign["env"])
     text = the_error(main(command(verb, run)), capsys.readouterr())
-    assert "imports the modules theirs" in text and "--trust" in text
+    assert "theirs" in text and "--trust" in text
 
 
 def test_keys_in_other_letters_are_no_way_around(run, capsys):
@@ -160,11 +160,11 @@ LOOKED_UP = "${oc.env:RLCORE_TEST_TOKEN}"
 def test_nothing_is_looked_up_for_a_run(run, capsys, verb, path, value):
     change(run, path, value)
     text = the_error(main(command(verb, run)), capsys.readouterr())
-    assert path in text and "nothing is looked up" in text
+    assert path in text
     assert SECRET not in text + written(run.parent)
 
 
-def test_a_value_that_is_given_takes_its_place(run):
+def test_an_override_takes_the_place_of_an_interpolation(run):
     change(run, "runner.logger.project_name", LOOKED_UP)
     with pytest.raises(Started):
         main([*command("eval", run), "runner.logger.project_name=mine"])
@@ -262,7 +262,7 @@ def test_a_run_does_not_go_on_through_a_link(run, others, capsys, name, monkeypa
 
 
 @pytest.mark.long
-def test_a_link_within_the_run_is_its_own_affair(run, monkeypatch):
+def test_a_link_within_the_run_is_allowed(run, monkeypatch):
     (run / "newest").symlink_to("checkpoints/step_000001")
     monkeypatch.undo()
     assert main(["resume", str(run), "runner.max_epochs=2"]) == 0

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.warning.ConfigWar
 
 ROOT = Path(__file__).parents[2]
 GIB = 2**30
-SAID = re.compile(r"#.* GiB.*")
+COMMENT = re.compile(r"#.* GiB.*")
 NEEDED = "# all weights are trained: whole, they need {} GiB of an accelerator"
 TAKEN = (
     "# Activations take {} GiB, which leaves less than a tenth of a GPU of 80 GB free. An update"
@@ -33,21 +33,21 @@ def whole(recipe: str, *words: str) -> MemoryNeed:
     return check(config, plan=plan).memory["rollout+actor"]
 
 
-def said() -> list[tuple[str, str]]:
+def comments() -> list[tuple[str, str]]:
     """`(recipe, line)` of the comments that name a size."""
     return [
         (file.stem, found[0])
         for file in sorted((ROOT / "configs").rglob("*.yaml"))
         for line in file.read_text().splitlines()
-        if (found := SAID.search(line))
+        if (found := COMMENT.search(line))
     ]
 
 
 def test_comments_are_found():
-    assert len(said()) == 4
+    assert len(comments()) == 4
 
 
-@pytest.mark.parametrize(("recipe", "line"), said())
+@pytest.mark.parametrize(("recipe", "line"), comments())
 def test_comments_of_recipes(recipe: str, line: str):
     need = whole(recipe)
     held = round((need.peak + CONTEXT) / GIB)
@@ -82,8 +82,8 @@ def planned(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[float, flo
 def test_eight_gpus_of_openvlas_page(capsys: pytest.CaptureFixture[str]):
     names = ("libero_10_grpo_openvlaoft", "metaworld_50_grpo_openvlaoft", "maniskill_grpo_openvla")
     held = [planned(capsys, name, "env.train.sentences=own")[0] for name in names]
-    said = f"each holds {int(min(held))} to {round(max(held))} GiB"
-    assert said in (ROOT / "docs/openvla.md").read_text()
+    text = f"each holds {int(min(held))} to {round(max(held))} GiB"
+    assert text in (ROOT / "docs/openvla.md").read_text()
 
 
 def test_the_offload_of_the_page_on_sharding(capsys: pytest.CaptureFixture[str]):

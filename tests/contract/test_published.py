@@ -27,11 +27,13 @@ def table(name: str, spec: ProtocolSpec) -> str:
         figures = (f"{row.figures[c]:.2f}" if c in row.figures else "" for c in columns)
         lines.append([row.model, row.algorithm, *figures, row.weights and f"`{row.weights}`"])
     sources = dict.fromkeys((row.source, row.setting) for row in spec.published)
-    said = [f"* published: {source}" + (setting and f" ({setting})") for source, setting in sources]
-    said += [f"* differs: {line}" for line in spec.differs]
+    notes = [
+        f"* published: {source}" + (setting and f" ({setting})") for source, setting in sources
+    ]
+    notes += [f"* differs: {line}" for line in spec.differs]
     head_line, *rows = (f"| {' | '.join(line)} |".replace("  ", " ") for line in lines)
     shown = "\n".join([head_line, "|---" * len(head) + "|", *rows])
-    return "\n".join([shown, "", *said, ""])
+    return "\n".join([shown, "", *notes, ""])
 
 
 def test_all_four_benchmarks_have_published_figures():
@@ -55,11 +57,11 @@ def test_the_page_of_the_env_has_the_table(name):
 def test_they_stand_below_ours_in_the_printed_table(name):
     spec = PUBLISHED[name]
     played = {group: {row: [(True,)] for row in rows} for group, rows in spec.groups.items()}
-    said = headline(protocol_rows(played, spec.averages, spec.totals), name, spec)
+    text = headline(protocol_rows(played, spec.averages, spec.totals), name, spec)
     for row in spec.published:
-        assert said.count(f"published: {row.source}") >= 1
+        assert text.count(f"published: {row.source}") >= 1
         for figure in row.figures.values():
-            assert f"{figure:.2f}%" in said
-    assert [line for line in said.splitlines() if line.startswith("differs: ")] == [
+            assert f"{figure:.2f}%" in text
+    assert [line for line in text.splitlines() if line.startswith("differs: ")] == [
         f"differs: {line}" for line in spec.differs
     ]

@@ -89,8 +89,8 @@ def test_mujocos_range_ends_where_results_change() -> None:
 
 def test_the_page_has_a_row_for_each_library() -> None:
     rows = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \| (\w+)", PAGE.read_text(), re.MULTILINE)
-    said = {canonicalize_name(name): (tested, beyond) for name, tested, beyond in rows}
-    assert said == {
+    listed = {canonicalize_name(name): (tested, beyond) for name, tested, beyond in rows}
+    assert listed == {
         name: (library.tested, "refused" if library.reason else "warned")
         for name, library in LIBRARIES.items()
     }

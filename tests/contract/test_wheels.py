@@ -196,16 +196,16 @@ def test_its_command_is_listed_and_misspelt_as_ours_are(board, tmp_path):
 @pytest.mark.long
 def test_its_tracker_and_its_hook_are_told_of_a_run_and_its_command_reads_it(board, tmp_path):
     choice = ("env=toy", *CHOICE[1:], *SMALL, "runner.logger.logger_backends=[board]")
-    said = rlcore("train", *choice, cwd=tmp_path, packages=board)
+    text = rlcore("train", *choice, cwd=tmp_path, packages=board)
     run = tmp_path / "logs/run"
-    assert f"the best numbers: rlcore board {run} METRIC\n" in said
+    assert f"the best numbers: rlcore board {run} METRIC\n" in text
     best = rlcore("board", str(run), "eval/success_once", cwd=tmp_path, packages=board)
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     rates = [line["eval/success_once"] for line in lines if "eval/success_once" in line]
     assert len(rates) == 2  # before and after the update
     assert re.fullmatch(rf"eval/success_once was best after update [01]: {max(rates):g}\n", best)
-    said = refused("board", str(run), "eval/sucess_once", cwd=tmp_path, packages=board)
-    assert "there is no metric 'eval/sucess_once'. Did you mean 'eval/success_once'?" in said
+    text = refused("board", str(run), "eval/sucess_once", cwd=tmp_path, packages=board)
+    assert "there is no metric 'eval/sucess_once'. Did you mean 'eval/success_once'?" in text
 
 
 @pytest.fixture(scope="module")
@@ -240,15 +240,15 @@ def stated(project: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("project", PROJECTS, ids=lambda file: file.parent.name)
 def test_a_distribution_says_whose_it_is_and_what_it_is_for(project):
-    said = stated(project)
-    assert said["authors"] == AUTHORS and said["license"] == "Apache-2.0"
-    assert tuple(said["classifiers"]) == CLASSIFIERS
+    content = stated(project)
+    assert content["authors"] == AUTHORS and content["license"] == "Apache-2.0"
+    assert tuple(content["classifiers"]) == CLASSIFIERS
     # the one address that the README names, whatever it is
     (address,) = set(re.findall(r"git clone (\S+)\.git", (ROOT / "README.md").read_text()))
-    assert said["urls"] == {"Repository": address}
-    assert 0 < len(said["description"]) <= 120
-    text = (project.parent / said["readme"]).read_text()
-    assert text.startswith(f"# {said['name']}\n") and len(text) > 200
+    assert content["urls"] == {"Repository": address}
+    assert 0 < len(content["description"]) <= 120
+    text = (project.parent / content["readme"]).read_text()
+    assert text.startswith(f"# {content['name']}\n") and len(text) > 200
     if project.parent != ROOT:
         assert len(text) < 1000
         (page,) = re.findall(r"`(docs/\S+\.md)`", text)
@@ -260,14 +260,16 @@ def test_a_distribution_says_whose_it_is_and_what_it_is_for(project):
 @pytest.mark.long
 def test_a_wheel_says_what_its_project_states(wheelhouse):
     for project in PROJECTS:
-        said = stated(project)
-        (wheel,) = wheelhouse.glob(f"{said['name'].replace('-', '_')}-{said['version']}-*.whl")
+        content = stated(project)
+        (wheel,) = wheelhouse.glob(
+            f"{content['name'].replace('-', '_')}-{content['version']}-*.whl"
+        )
         archive = zipfile.ZipFile(wheel)
         (name,) = [one for one in archive.namelist() if one.endswith(".dist-info/METADATA")]
         told = email.message_from_string(archive.read(name).decode())
         assert told["Author"] == AUTHORS[0]["name"]
         assert told.get_all("Classifier") == sorted(CLASSIFIERS)
-        assert told.get_all("Project-URL") == [f"Repository, {said['urls']['Repository']}"]
+        assert told.get_all("Project-URL") == [f"Repository, {content['urls']['Repository']}"]
         assert told["Description-Content-Type"] == "text/markdown"
         assert told.get_payload().strip() == (project.parent / "README.md").read_text().strip()
 

@@ -82,9 +82,9 @@ def forked(run: Callable[[], int], place: Path) -> int:
     code = RAISED
     try:
         signal.alarm(MOST_SECONDS)
-        said = os.open(place / SAID, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-        os.dup2(said, 1)
-        os.dup2(said, 2)
+        text = os.open(place / SAID, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        os.dup2(text, 1)
+        os.dup2(text, 2)
         os.chdir(place)
         code = run()
     except BaseException:

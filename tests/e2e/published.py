@@ -129,8 +129,8 @@ def pi0(folder: Path) -> Path:
     write_openpi(folder, network, size, env)
     (folder / "model.safetensors").unlink()
     write_shards(folder, network.state_dict(), 200_000)
-    said = {task: f"Carry out task {number}" for number, task in enumerate(env.tasks)}
-    write_json(folder / SENTENCES, {"TASK_DESCRIPTIONS": said})
+    text = {task: f"Carry out task {number}" for number, task in enumerate(env.tasks)}
+    write_json(folder / SENTENCES, {"TASK_DESCRIPTIONS": text})
     return folder
 
 

@@ -1,27 +1,23 @@
-"""A small run, and how it goes on and fails. For the tests of resume and of faults."""
+"""A small run, and functions that resume it and let it fail."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from internals import assemble, train
+import pytest
+from internals import Session, assemble, compose, load, train, train_stages
 
-from rlcore.config.compose import load
 from rlcore.contracts.errors import WorkerError
 from rlcore.plugins.registry import load_plugins
-from rlcore.training.session import Session
 
-COMMON = [
+REINFORCE = [
     "env=toy",
     "model=toy",
     "algorithm=ppo",
     "algorithm.kl_beta=0.01",  # so that there are reference weights to restore
-    "sft.enabled=true",
-    "sft.max_steps=30",
-    "collect.episodes_per_task=2",
     "env.train.total_num_envs=8",
     "env.eval.total_num_envs=8",
     "env.eval.trials_per_task=3",
@@ -34,15 +30,30 @@ COMMON = [
     "cluster.backend=local",
     "cluster.torch_threads=1",  # bitwise only with equally many
 ]
+COMMON = [*REINFORCE, "sft.enabled=true", "sft.max_steps=30", "collect.episodes_per_task=2"]
 
 
-def go_on(run: Path, *overrides: str) -> None:
-    train(assemble(load(run / "config.yaml", [f"runner.resume_dir='{run}'", *overrides])))
+def play(log_path: Path, name: str, *words: str) -> Path:
+    """Train with these words in this process and return the run's folder."""
+    names = [f"runner.logger.log_path={log_path}", f"runner.logger.experiment_name={name}"]
+    train(assemble(compose([*words, *names])))
+    return log_path / name
+
+
+def go_on(at: Path, *overrides: str) -> None:
+    """Resume a run in this process, from its latest checkpoint or the one that is named."""
+    run = at.parent.parent if at.parent.name == "checkpoints" else at
+    train(assemble(load(run / "config.yaml", [f"runner.resume_dir='{at}'", *overrides])))
+
+
+def contents(run: Path) -> dict[Path, bytes]:
+    """Return what all files of a folder contain."""
+    return {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
 
 
 @contextmanager
 def plugged_in(plugin: object, name: str = "nosy") -> Iterator[None]:
-    """The plugin is installed meanwhile."""
+    """Register a plugin for the duration of a block."""
     manager = load_plugins().manager
     manager.register(plugin, name=name)
     try:
@@ -51,15 +62,27 @@ def plugged_in(plugin: object, name: str = "nosy") -> Iterator[None]:
         manager.unregister(plugin)
 
 
-class Failing:
-    """Stands in for a step of the loop; a worker fails before those updates, once for each."""
+def fail_in_updates(patch: pytest.MonkeyPatch, *updates: int, step: str = "update_policy") -> None:
+    """Let a worker fail before these updates (from 0), once for each; `step` is a function of the
+    training loop."""
+    left = list(updates)
 
-    def __init__(self, step: Callable[..., Any], updates: Iterable[int]) -> None:
-        self._step = step
-        self._updates = list(updates)
-
-    def __call__(self, session: Session, update: int, *rest: Any) -> Any:
-        if update in self._updates:
-            self._updates.remove(update)
+    def fail(session: Session, update: int) -> None:
+        if update in left:
+            left.remove(update)
             raise WorkerError(f"told to fail in update {update}")
-        return self._step(session, update, *rest)
+
+    before_updates(patch, fail, step=step)
+
+
+def before_updates(
+    patch: pytest.MonkeyPatch, act: Callable[[Session, int], None], *, step: str = "update_policy"
+) -> None:
+    """Call `act(session, update)` before a function of the training loop is called."""
+    original = vars(train_stages)[step]
+
+    def acting(session: Session, update: int, *rest: Any) -> Any:
+        act(session, update)
+        return original(session, update, *rest)
+
+    patch.setattr(train_stages, step, acting)

@@ -1,4 +1,4 @@
-"""What a checkpoint needs is tried before anything is learned: no rollout, no demonstrations."""
+"""A checkpoint is written and loaded before the first rollout and the first demonstration."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from internals import assemble, compose, train, train_stages
-from resume_cases import Failing
+from internals import assemble, compose, sft
+from resume_cases import fail_in_updates, play
 from rlcore_prismatic.policy import TokenPolicy
 from rlcore_testing.toy_policy import ToyPolicy
 
-from rlcore.contracts.errors import CheckpointError, PolicyError, UserError, WorkerError
+from rlcore.contracts.errors import CheckpointError, PolicyError, WorkerError
 from rlcore.learner import networks
 
 SMALL = [
     "env=toy", "cluster.backend=local", "env.train.total_num_envs=4", "env.eval.total_num_envs=4",
-    "env.eval.trials_per_task=1", "actor.global_batch_size=8", "actor.micro_batch_size=8",
+    "env.eval.trials_per_task=1", "actor.global_batch_size=8", "actor.micro_batch_size=4",
     "runner.max_epochs=1",
 ]  # fmt: skip
 TOY = [*SMALL, "model=toy", "algorithm=ppo"]
@@ -27,12 +27,11 @@ VLA = [
 ]  # fmt: skip
 
 
-def started(log_path: Path, *words: str) -> Path:
-    train(assemble(compose([*words, f"runner.logger.log_path={log_path}"])))
-    return log_path / "run"
+def start(log_path: Path, *words: str) -> Path:
+    return play(log_path, "run", *words)
 
 
-def nothing_was_played(run: Path) -> bool:
+def is_unplayed(run: Path) -> bool:
     """No evaluation, no demonstration, no update; and the trial left nothing behind."""
     played = [*run.glob("evaluations/**/*.parquet"), *run.glob("demonstrations/*")]
     return not played and not (run / "metrics.jsonl").stat().st_size and not left_behind(run)
@@ -68,48 +67,45 @@ def full_disk(self: ToyPolicy, path: Path) -> None:
 SAVED = ToyPolicy.save_pretrained
 
 
-@pytest.mark.parametrize("sft", [True, False])
 @pytest.mark.parametrize(
-    ("save", "error"),
+    ("save", "error", "sft"),
     [
-        (not_written, PolicyError),
-        (tied, PolicyError),
-        (another, PolicyError),
-        (lambda self, path: None, PolicyError),
-        (full_disk, CheckpointError),
+        (not_written, PolicyError, True),
+        (not_written, PolicyError, False),
+        (tied, PolicyError, True),
+        (another, PolicyError, False),
+        (lambda self, path: None, PolicyError, True),
+        (full_disk, CheckpointError, False),
     ],
 )
-def test_a_policy_that_cant_be_saved(log_path: Path, monkeypatch, save, error, sft: bool):
+def test_a_policy_that_cant_be_saved_plays_nothing(log_path: Path, monkeypatch, save, error, sft):
     monkeypatch.setattr(ToyPolicy, "save_pretrained", save)
     with pytest.raises(error):
-        started(log_path, *TOY, f"sft.enabled={sft}")
-    assert nothing_was_played(log_path / "run")
+        start(log_path, *TOY, f"sft.enabled={sft}")
+    assert is_unplayed(log_path / "run")
 
 
-def test_supervised_training_alone_tries_it_too(log_path: Path, monkeypatch):
-    from rlcore.training import sft
-
+def test_supervised_training_tries_a_checkpoint_too(log_path: Path, refused, monkeypatch):
     monkeypatch.setattr(ToyPolicy, "save_pretrained", not_written)
     words = [*TOY, "sft.enabled=true", f"runner.logger.log_path={log_path}"]
-    with pytest.raises(PolicyError, match="saving comes later"):
-        sft.run(assemble(compose(words)))
-    assert nothing_was_played(log_path / "run")
+    with refused(PolicyError, "saving comes later", text=False):
+        sft(assemble(compose(words)))
+    assert is_unplayed(log_path / "run")
 
 
-def test_what_an_algorithm_adds_is_tried(log_path: Path, monkeypatch):
-    """Its networks are saved and loaded before the first rollout."""
+def test_the_networks_of_an_algorithm_are_tried(log_path: Path, refused, monkeypatch):
 
     def lacking(self, tensors):
         raise CheckpointError("its networks do not load")
 
     monkeypatch.setattr(networks.Networks, "load_state_dict", lacking)
-    words = [*TOY, "sft.enabled=false", "runner.val_before_train=false"]
-    with pytest.raises(UserError, match="do not load"):
-        started(log_path, *words)
-    assert nothing_was_played(log_path / "run")
+    words = [*TOY, "runner.val_before_train=false"]
+    with refused(CheckpointError, "do not load", text=False):
+        start(log_path, *words)
+    assert is_unplayed(log_path / "run")
 
 
-def test_a_file_that_a_load_needs_is_missing(log_path: Path, monkeypatch):
+def test_a_missing_file_of_a_saved_policy_is_named(log_path: Path, refused, monkeypatch):
     saved = TokenPolicy.save_pretrained
 
     def without_tokenizer(self: TokenPolicy, path: Path) -> None:
@@ -117,17 +113,16 @@ def test_a_file_that_a_load_needs_is_missing(log_path: Path, monkeypatch):
         (path / "tokenizer.json").unlink()
 
     monkeypatch.setattr(TokenPolicy, "save_pretrained", without_tokenizer)
-    with pytest.raises(UserError, match=r"tokenizer\.json"):
-        started(log_path, *VLA)
-    assert nothing_was_played(log_path / "run")
+    with refused(PolicyError, "tokenizer.json", text=False):
+        start(log_path, *VLA)
+    assert is_unplayed(log_path / "run")
 
 
-def test_by_default_little_is_lost_and_one_checkpoint_stays(log_path: Path, monkeypatch):
-    """A worker dies in the sixteenth of 20 updates: of those before it, the newest even one is
-    there."""
-    monkeypatch.setattr(train_stages, "update_policy", Failing(train_stages.update_policy, [15]))
-    words = ["sft.enabled=false", "runner.val_before_train=false", "runner.max_epochs=20"]
+def test_by_default_every_second_update_is_saved_and_the_last_one_kept(log_path: Path, monkeypatch):
+    """A worker dies in the sixteenth of 20 updates."""
+    fail_in_updates(monkeypatch, 15)
+    words = ["runner.val_before_train=false", "runner.max_epochs=20"]
     with pytest.raises(WorkerError):
-        started(log_path, *TOY, *words)
+        start(log_path, *TOY, *words)
     names = [path.name for path in (log_path / "run" / "checkpoints").glob("step_*")]
     assert names == ["step_000014"]

@@ -109,10 +109,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_install_line():
-    said = typed(
+    output = typed(
         "bash requirements/install.sh embodied --model openpi --env metaworld", "--dry-run"
     )
-    assert "-e .[metaworld,openpi]" in said and "source .venv/bin/activate" in said
+    assert "-e .[metaworld,openpi]" in output and "source .venv/bin/activate" in output
 
 
 @pytest.mark.long
@@ -124,13 +124,13 @@ def test_training_begins_with_the_recipes_name(trained):
 
 @pytest.mark.long
 def test_evaluation_takes_the_recipes_file(trained, tmp_path):
-    said = typed(
+    output = typed(
         "bash examples/embodiment/eval_embodiment.sh "
         "examples/embodiment/config/metaworld_50_ppo_openpi.yaml",
         *TINY, f"actor.model.model_path={load_checkpoint(trained).policy_path}",
         f"runner.logger.log_path={tmp_path}",
     )  # fmt: skip
-    assert "all episodes" in said
+    assert "all episodes" in output
     (rows,) = tmp_path.glob("*/eval/eval.parquet")
     assert len(read_results(rows)) == 2
 
@@ -140,12 +140,12 @@ def test_a_recipe_of_printed_blocks_is_only_evaluated(tmp_path):
     own = tmp_path / "work" / "experiment" / "test_metaworld.yaml"
     own.parent.mkdir(parents=True)
     own.write_text(AS_PRINTED)
-    said = typed(
+    output = typed(
         f"bash {ROOT}/examples/embodiment/eval_embodiment.sh experiment/test_metaworld.yaml",
         *TINY[1:], "env.eval.total_num_envs=4", cwd=tmp_path / "work",
     )  # fmt: skip
     run = tmp_path / "results" / "test_metaworld"
-    assert "results/test_metaworld" in said
+    assert "results/test_metaworld" in output
     assert len(read_results(run / "eval" / "eval.parquet")) == 2
     assert not list((run / "checkpoints").glob("step_*"))
     assert list((tmp_path / "results" / "video" / "eval").rglob("*.mp4"))
@@ -155,15 +155,15 @@ def test_a_recipe_of_printed_blocks_is_only_evaluated(tmp_path):
 def tensorboard(logs: Path) -> Iterator[str]:
     """Its address, while the printed line runs; port 0 lets it take one that is free here."""
     line = f"tensorboard --logdir ./{logs.name} --port 0"
-    said = logs.parent / "tensorboard.txt"
-    with said.open("w") as file:
+    text = logs.parent / "tensorboard.txt"
+    with text.open("w") as file:
         running = subprocess.Popen(
             line.split(), cwd=logs.parent, env=os.environ | {"PATH": PATH},
             stdout=file, stderr=file,
         )  # fmt: skip
     try:
-        while not (found := re.search(r"http://\S+", said.read_text())):
-            assert running.poll() is None, said.read_text()
+        while not (found := re.search(r"http://\S+", text.read_text())):
+            assert running.poll() is None, text.read_text()
             time.sleep(0.1)
         yield found[0].rstrip("/")
     finally:
@@ -244,8 +244,8 @@ def test_a_printed_line_trains(
     else:
         place = str(shutil.copytree(checkpoint(name), root / document.folder))
     document.written(root / f"examples/embodiment/config/{document.recipe}.yaml", place)
-    said = typed(document.line, cwd=root, PYTHONPATH=root)
-    assert "update 1/1" in said and "success after" in said
+    output = typed(document.line, cwd=root, PYTHONPATH=root)
+    assert "update 1/1" in output and "success after" in output
     run = root / "logs" / document.recipe
     (step,) = {
         line["step"] for line in read_metrics(run / "metrics.jsonl") if "time/update" in line

@@ -1,4 +1,4 @@
-"""A run goes on wherever the user stands, and wherever its folder is; runs don't share videos."""
+"""A run resumes from any working directory and after a move; runs don't share videos."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ import shutil
 from pathlib import Path
 
 import pytest
-from internals import assemble, compose, load_checkpoint, train
-from resume_cases import COMMON
+from internals import assemble, compose, load, load_checkpoint, sft, train
+from resume_cases import COMMON, REINFORCE
 
 from rlcore.cli.main import main
-from rlcore.config.compose import load
-from rlcore.training import sft
 
-FROM_A_CHECKPOINT = [*COMMON, "runner.max_epochs=1", "sft.enabled=false"]
+FROM_A_CHECKPOINT = [*REINFORCE, "runner.max_epochs=1"]
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path: Path, monkeypatch) -> Path:
     """The folder the user stands in, with a checkpoint in `logs/start/sft`."""
     monkeypatch.chdir(tmp_path)
-    sft.run(assemble(compose([*COMMON, "runner.logger.experiment_name=start"])))
+    sft(assemble(compose([*COMMON, "runner.logger.experiment_name=start"])))
     return tmp_path
 
 
@@ -28,13 +26,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     "keys",
     [
-        pytest.param(("rollout.model.model_path",), marks=pytest.mark.long),
+        ("rollout.model.model_path",),
         ("actor.model.model_path", "rollout.model.model_path"),
     ],
 )
-def test_relative_checkpoints(
-    here: Path, keys: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
+def test_relative_checkpoints(here: Path, keys: tuple[str, ...], monkeypatch, tmp_path: Path):
     train(assemble(compose([*FROM_A_CHECKPOINT, *(f"{key}=logs/start/sft" for key in keys)])))
     run = here / "logs" / "run"
     config = load(run / "config.yaml")

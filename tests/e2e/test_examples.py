@@ -15,8 +15,8 @@ import curriculum
 import early_stopping
 import minimal
 import pytest
-from internals import Installed, assemble, compose, load_checkpoint, train, train_stages
-from resume_cases import COMMON, Failing, go_on, plugged_in
+from internals import Installed, assemble, compose, load_checkpoint, train
+from resume_cases import REINFORCE, fail_in_updates, go_on, play, plugged_in
 from sameness import assert_same, numbers
 
 from rlcore import hookimpl
@@ -26,7 +26,7 @@ from rlcore.contracts.run import Run
 from rlcore.plugins.registry import Registry
 
 EXAMPLES = Path(minimal.__file__).parent
-QUICK = ["sft.enabled=false", "runner.val_before_train=false", "actor.optim.lr_warmup_steps=0"]
+QUICK = ["runner.val_before_train=false", "actor.optim.lr_warmup_steps=0"]
 CASES = {
     "early_stopping": ["runner.val_check_interval=1", "actor.optim.lr=1e-12"],
     "adaptive_kl": ["actor.optim.lr=0.003"],
@@ -35,9 +35,7 @@ CASES = {
 
 
 def start(log_path: Path, name: str, *overrides: str) -> Path:
-    names = [f"runner.logger.log_path={log_path}", f"runner.logger.experiment_name={name}"]
-    train(assemble(compose([*COMMON, *QUICK, *names, *overrides])))
-    return log_path / name
+    return play(log_path, name, *REINFORCE, *QUICK, *overrides)
 
 
 def test_each_is_a_plugin_of_a_page():
@@ -53,17 +51,13 @@ def test_each_is_a_plugin_of_a_page():
 @pytest.mark.long
 @pytest.mark.parametrize(
     "name",
-    [
-        "early_stopping",
-        pytest.param("adaptive_kl", marks=pytest.mark.long),
-        pytest.param("curriculum", marks=pytest.mark.long),
-    ],
+    ["early_stopping", "adaptive_kl", "curriculum"],
 )
-def test_resumed_equals_undisturbed(log_path: Path, name: str, monkeypatch: pytest.MonkeyPatch):
+def test_resumed_equals_undisturbed(log_path: Path, name: str, monkeypatch):
     with plugged_in(import_module(name), name):
         whole = start(log_path, "whole", *CASES[name])
         with monkeypatch.context() as patch:
-            patch.setattr(train_stages, "update_policy", Failing(train_stages.update_policy, [2]))
+            fail_in_updates(patch, 2)
             with pytest.raises(WorkerError):
                 start(log_path, "broken", *CASES[name])
         go_on(log_path / "broken")
@@ -81,8 +75,8 @@ def test_early_stopping_stops_when_nothing_gets_better(log_path: Path):
     assert load_checkpoint(run).step == 1 + early_stopping.PATIENCE
     success = {line["eval/success_once"] for line in numbers(run) if "eval/success_once" in line}
     assert len(success) == 1
-    said = json.loads((run / "summary.json").read_text())["stopped"]
-    assert said == f"success is no better than {success.pop():.3f} in 3 evaluations"
+    text = json.loads((run / "summary.json").read_text())["stopped"]
+    assert text == f"success is no better than {success.pop():.3f} in 3 evaluations"
 
 
 def test_a_plugin_is_tested_without_a_run(tmp_path: Path):
@@ -108,7 +102,7 @@ def test_adaptive_kl_holds_the_step_of_the_policy(log_path: Path):
         elif kl < 0.005:  # half of it
             factor *= 1.5
         assert line["adaptive_kl/lr_factor"] == pytest.approx(factor)
-    kls = [float(line["train/actor/approx_kl"]) for line in lines]  # type: ignore[arg-type]
+    kls = [float(line["train/actor/approx_kl"]) for line in lines]
     assert kls[0] > 0.02 and 0.005 < fmean(kls[-4:]) < 0.02
 
 

@@ -1,5 +1,5 @@
-"""What a run measures besides success before and after: its best checkpoint, chosen on validation
-starts, tasks that it does not train on, and a control that imitates the run's own successes."""
+"""Further evaluations of a run: of its best checkpoint, chosen on validation starts, of tasks that
+it does not train on, and of a control that imitates the run's own successes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
-from internals import assemble, compose, read_history, train
+from internals import read_history
+from resume_cases import go_on, play
 from sameness import assert_same, numbers
 
-from rlcore.config.compose import load
 from rlcore.contracts.errors import WorkerError
 from rlcore.learner.supervised import SupervisedTrainer
 from rlcore.runs.tables import read_results
@@ -30,14 +30,13 @@ PPO = [
 ]
 
 
-def play(log_path: Path, *overrides: str) -> Path:
-    train(assemble(compose([*PPO, f"runner.logger.log_path={log_path}", *overrides])))
-    return log_path / "run"
+def start(log_path: Path, *overrides: str) -> Path:
+    return play(log_path, "run", *PPO, *overrides)
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return play(tmp_path_factory.mktemp("runs"), "sft.control=own_successes")
+    return start(tmp_path_factory.mktemp("runs"), "sft.control=own_successes")
 
 
 def rate(run: Path, label: str, starts: int) -> float:
@@ -94,7 +93,7 @@ def test_a_control_is_as_much_work_as_the_run(whole: Path):
 
 
 def test_a_control_depends_neither_on_load_nor_on_an_interruption(
-    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    whole: Path, tmp_path: Path, monkeypatch
 ):
     """A machine that is slow, and a worker that dies in the control's fourth step."""
     step, left = SupervisedTrainer._step, [1]
@@ -107,10 +106,10 @@ def test_a_control_depends_neither_on_load_nor_on_an_interruption(
         return step(self, batch, rows, number)
 
     monkeypatch.setattr(SupervisedTrainer, "_step", slow_and_dying)
-    with pytest.raises(WorkerError, match="the worker is gone"):
-        play(tmp_path, "sft.control=own_successes")
+    with pytest.raises(WorkerError):
+        start(tmp_path, "sft.control=own_successes")
     run = tmp_path / "run"
-    train(assemble(load(run / "config.yaml", [f"runner.resume_dir='{run}'"])))
+    go_on(run)
     assert not left
     first, second = (json.loads((each / "control.json").read_text()) for each in (whole, run))
     for timed in ("seconds", "waited"):
@@ -130,11 +129,10 @@ def digests(folder: Path) -> dict[str, str]:
 
 @pytest.mark.long
 def test_a_resumed_run_measures_the_same(tmp_path: Path):
-    run = play(tmp_path)
+    run = start(tmp_path)
     again = tmp_path / "again"
     shutil.copytree(run, again)
-    train_from = again / "checkpoints" / "step_000001"
-    train(assemble(load(again / "config.yaml", [f"runner.resume_dir='{train_from}'"])))
+    go_on(again / "checkpoints" / "step_000001")
     assert_same(run, again)
     for label in ("forgetting/before", "forgetting/after", "validation/step_000002"):
         assert read_results(again / "eval" / f"{label}.parquet") == read_results(

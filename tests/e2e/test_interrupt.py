@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from internals import load_checkpoint
+from processes import wait_until_gone
 
 from rlcore.cli.main import main
 
@@ -28,19 +29,17 @@ DOWN_SECONDS = 200  # Ray's agents look after a killed raylet about once a minut
     ],
 )
 def test_no_process_outlives_an_interrupted_run(log_path: Path, stop: signal.Signals):
+    words = [
+        *("train", "env=toy", "model=toy", "algorithm=ppo", "runner.max_epochs=100000"),
+        *("runner.val_before_train=false", "runner.save_interval=1"),
+        "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}",
+    ]
     command = [
         sys.executable,
         "-m",
         "rlcore.cli.main",
-        "train",
-        "env=toy",
-        "model=toy",
-        "algorithm=ppo",
-        "runner.max_epochs=100000",
+        *words,
         f"runner.logger.log_path={log_path}",
-        "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}",
-        "runner.val_before_train=false",
-        "runner.save_interval=1",
     ]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
@@ -60,10 +59,7 @@ def test_no_process_outlives_an_interrupted_run(log_path: Path, stop: signal.Sig
     killed = stop == signal.SIGKILL
     assert run.returncode == (-stop if killed else 128 + stop), seen + rest
     assert "Traceback" not in rest, rest
-    deadline = time.monotonic() + DOWN_SECONDS
-    while alive := [child for child in children if _alive(child)]:
-        assert time.monotonic() < deadline, alive
-        time.sleep(0.2)
+    wait_until_gone(children, DOWN_SECONDS)
     done = load_checkpoint(log_path / "run").step
     assert main(["resume", str(log_path / "run"), f"runner.max_epochs={done + 1}",
                  "cluster.backend=local"]) == 0  # fmt: skip
@@ -79,10 +75,3 @@ def _read_until(run: subprocess.Popen[str], text: str) -> str:
             return seen
         assert time.monotonic() < deadline, seen
     raise AssertionError(f"the run ended early:\n{seen}")
-
-
-def _alive(process: psutil.Process) -> bool:
-    try:
-        return process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False

@@ -24,7 +24,7 @@ def kernels(run: Path) -> dict[str, Any]:
 
 
 def rlcore(*words: str, mkl: str | None = None) -> str:
-    """A command in an interpreter of its own, as MKL reads its setting once; what it said."""
+    """Return what a command prints in an interpreter of its own, as MKL reads its setting once."""
     plain = {name: value for name, value in os.environ.items() if name not in (MKL, OURS)}
     done = subprocess.run(
         [sys.executable, "-m", "rlcore.cli.main", *words],
@@ -60,8 +60,8 @@ def test_a_run_that_goes_on_elsewhere_says_so(log_path: Path, capsys: pytest.Cap
     manifest["kernels"]["processor"]["maker"] = "Elsewhere Inc."
     (run / "manifest.json").write_text(json.dumps(manifest))
     go_on(run, "runner.max_epochs=2")
-    said = " ".join(capsys.readouterr().out.split())
-    assert "rounds sums differently from the one before (Elsewhere Inc." in said
+    output = " ".join(capsys.readouterr().out.split())
+    assert "rounds sums differently from the one before (Elsewhere Inc." in output
     assert kernels(run)["processor"]["maker"] == local_processor().maker
 
 
@@ -72,16 +72,16 @@ def test_resume_takes_up_the_kernels_that_the_run_began_with(tmp_path: Path, bac
     """Chosen by hand at first; workers of processes of their own have them too."""
     name = f"runner.logger.log_path={tmp_path}"
     common = [*COMMON, f"cluster.backend={backend}", name]
-    said = rlcore("train", *common, "runner.max_epochs=1", mkl="COMPATIBLE")
-    assert "MKL_CBWR=COMPATIBLE was set by hand and is kept" in " ".join(said.split())
+    text = rlcore("train", *common, "runner.max_epochs=1", mkl="COMPATIBLE")
+    assert "MKL_CBWR=COMPATIBLE was set by hand and is kept" in " ".join(text.split())
     run = tmp_path / "run"
     begun = kernels(run)
     assert begun["by_hand"] and begun["environment"][MKL] == "COMPATIBLE"
-    said = rlcore("resume", str(run), "runner.max_epochs=2")
+    text = rlcore("resume", str(run), "runner.max_epochs=2")
     again = kernels(run)
     assert again["environment"] == begun["environment"] and not again["by_hand"]
     assert again["rounding"] == begun["rounding"]  # the digests: they computed alike
-    assert "rounds sums differently" not in said
+    assert "rounds sums differently" not in text
 
 
 @needs_mkl
@@ -89,9 +89,9 @@ def test_resume_takes_up_the_kernels_that_the_run_began_with(tmp_path: Path, bac
 def test_replays_and_verified_evaluations_compute_as_the_run_did(tmp_path: Path):
     name = f"runner.logger.log_path={tmp_path}"
     rlcore("train", *COMMON, name, "runner.max_epochs=1", mkl="COMPATIBLE")
-    said = rlcore("eval", str(tmp_path / "run"), "--verify")
-    assert "verified" in said and "rounds sums differently" not in said
+    text = rlcore("eval", str(tmp_path / "run"), "--verify")
+    assert "verified" in text and "rounds sums differently" not in text
     (evaluated,) = tmp_path.glob("run-eval*")
     assert kernels(evaluated)["environment"][MKL] == "COMPATIBLE"
-    said = rlcore("replay", str(tmp_path / "run"), "--task", "0", "--trial", "1000")
-    assert "as evaluated" in said and "NOT" not in said
+    text = rlcore("replay", str(tmp_path / "run"), "--task", "0", "--trial", "1000")
+    assert "as evaluated" in text and "NOT" not in text

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from processes import wait_until_gone
 from sameness import assert_same
 from test_acting_runs import EXPO
 from test_metaworld_pi0 import SMALL_QUICKSTART
@@ -77,23 +78,8 @@ def struck(words: list[str], run: Path, moment: Moment) -> bool:
     family = [] if process.poll() is not None else psutil.Process(process.pid).children(True)
     process.kill()
     process.wait()
-    wait_gone(family)
+    wait_until_gone(family)
     return True
-
-
-def wait_gone(family: list[psutil.Process]) -> None:
-    """No simulator and no decoder outlives its run."""
-    deadline = time.monotonic() + 60
-    while any(lives(one) for one in family):
-        assert time.monotonic() < deadline, family
-        time.sleep(0.1)
-
-
-def lives(process: psutil.Process) -> bool:
-    try:
-        return process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 @pytest.mark.long

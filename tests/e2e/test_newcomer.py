@@ -67,8 +67,8 @@ def typed(fresh, wheelhouse, tmp_path) -> Typed:
 def test_from_the_template_to_a_training_run(kind, typed, tmp_path):
     what, name, *source = KINDS[kind]
     package = name.replace("-", "_")
-    said = typed("rlcore", "new", what, name, *source)
-    checked = said.rpartition("rlcore check ")[2].split()  # as it says itself
+    output = typed("rlcore", "new", what, name, *source)
+    checked = output.rpartition("rlcore check ")[2].split()  # as it says itself
     typed("pip", "install", "-e", f"./{name}")
     assert ": 0 findings" in typed("rlcore", "check", *checked)
     if what == "env":

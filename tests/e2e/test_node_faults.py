@@ -148,9 +148,9 @@ def test_in_a_rollout_its_env_workers_go_elsewhere(whole: Path, tmp_path: Path):
         code, out, err = struck.end()
     print(f"rollout, env worker's node: next update {seconds:.1f} s after the strike")
     assert code == 0, err
-    said = " ".join(out.split())
-    assert "recovered: env worker 0 on node 1 (" in said
-    assert "left the cluster, with env worker 0, which goes on on node 0" in said
+    text = " ".join(out.split())
+    assert "recovered: env worker 0 on node 1 (" in text
+    assert "left the cluster, with env worker 0, which goes on on node 0" in text
     assert_same(whole, struck.folder)
 
 
@@ -259,8 +259,8 @@ def test_a_head_that_starts_anew_is_waited_for(whole: Path, tmp_path: Path):
         struck.until_saved(1)
         struck.until_busy("EnvWorker", "talk")
         at = kill_node(cluster, 0)
-        said = struck.until_said("no Ray cluster answers")
-        assert said.startswith(f"no Ray cluster answers at cluster.address={address}")
+        text = struck.until_said("no Ray cluster answers")
+        assert text.startswith(f"no Ray cluster answers at cluster.address={address}")
         print(f"head, auto_resume: waited for {time.monotonic() - at:.1f} s after the strike")
         at = time.monotonic()
         with nodes(head, RANKED[1]) as again:

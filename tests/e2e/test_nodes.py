@@ -141,28 +141,26 @@ def test_metaworld_and_a_tiny_pi0_make_two_updates(two_nodes: Cluster, tmp_path:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("overrides", "words"),
     [
         (["cluster.component_placement={env: 0-1, rollout: 2-3, actor: 4}"],
-         "cluster.component_placement.actor: part '4': rank 4 is out of range; allowed: 0-3"),
+         ["cluster.component_placement.actor", "'4'", "0-3"]),
         (["cluster.node_groups=[{label: big, node_labels: {pool: gpu}}]"],
-         "cluster.node_groups, label 'big': no node carries the label pool=gpu; node 0 "
-         "carries none; node 1 carries pool=sim"),
+         ["cluster.node_groups", "'big'", "pool=gpu", "pool=sim"]),
         (["cluster.component_placement={env: {node_group: b, placement: 0}, rollout: 0, actor: 0}"],
-         "cluster.component_placement.env: unknown node_group 'b'"),
+         ["cluster.component_placement.env", "node_group 'b'"]),
         (["cluster.num_nodes=3", "cluster.timeouts.nodes=2"],
-         "cluster.num_nodes is 3, but 2 joined within 2 s (cluster.timeouts.nodes)"),
-        (["cluster.num_nodes=1"], "cluster.num_nodes is 1, but 2 joined"),
-        (["cluster.network_interface=eth9"],
-         "cluster.network_interface='eth9': node 0 ("),
+         ["cluster.num_nodes is 3", "2 joined", "cluster.timeouts.nodes"]),
+        (["cluster.num_nodes=1"], ["cluster.num_nodes is 1", "2 joined"]),
+        (["cluster.network_interface=eth9"], ["cluster.network_interface='eth9'", "node 0"]),
     ],
 )  # fmt: skip
 def test_one_error_before_a_worker_starts(
-    words: list[str], message: str, two_nodes: Cluster, tmp_path: Path
+    overrides: list[str], words: list[str], two_nodes: Cluster, tmp_path: Path
 ):
-    ended = run([*TOY, "cluster.num_nodes=2", *words], two_nodes, tmp_path)
+    ended = run([*TOY, "cluster.num_nodes=2", *overrides], two_nodes, tmp_path)
     assert ended.code == 2
-    assert message in ended.err
+    assert all(word in ended.err for word in words), ended.err
     assert ended.err.count("error:") == 1 and "Traceback" not in ended.err
     assert not list(tmp_path.iterdir())
 
@@ -178,8 +176,7 @@ def test_other_versions_are_refused(tmp_path: Path):
     with nodes({}, {"env_vars": {"PYTHONPATH": str(other.parent)}}) as cluster:
         ended = run([*TOY, "cluster.num_nodes=2"], cluster, place)
     assert ended.code == 2
-    assert "error: all nodes must have the same versions, got rlcore: " in ended.err
-    assert "node 1 0.0.7" in ended.err
+    assert "rlcore: " in ended.err and "node 1 0.0.7" in ended.err
     assert ended.err.count("error:") == 1 and not list(place.iterdir())
 
 
@@ -222,11 +219,11 @@ def test_the_command_shows_the_nodes(two_nodes: Cluster, tmp_path: Path):
 def test_nodes_with_unlike_weights(two_nodes: Cluster, tmp_path: Path, strategy: str):
     """As if the second node had another training's folder at the path: where ranks divide the
     parameters, a mixture of both would be trained, with `approx_kl` 0."""
-    said = r"rollout worker 0 on node 0 .* and actor worker 1 on node 1 .*: 1 of .*: log_std\n"
+    text = r"rollout worker 0 on node 0 .* and actor worker 1 on node 1 .*: 1 of .*: log_std\n"
     spawn = multiprocessing.get_context("spawn")  # this process may be in another cluster
     with ProcessPoolExecutor(1, mp_context=spawn) as process:
         ended = process.submit(refusal_of_unlike, two_nodes.address, strategy, tmp_path)
-        assert re.search(said, ended.result())
+        assert re.search(text, ended.result())
 
 
 def refusal_of_unlike(address: str, strategy: str, logs: Path) -> str:

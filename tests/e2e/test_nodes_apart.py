@@ -40,8 +40,7 @@ def test_a_run_folder_that_a_node_does_not_share_is_refused(tmp_path: Path):
     with nodes({}) as cluster, node_with_a_disk_of_its_own(cluster, place):
         ended = run(["train", *WORDS, *PLACED], cluster, tmp_path)
     assert ended.code == 2 and one_error(ended.err), ended.err
-    assert "error: node 1 (" in ended.err
-    assert f" lacks the run's folder, which is to be in {place}" in ended.err
+    assert "error: node 1 (" in ended.err and str(place) in ended.err
     assert not list(place.iterdir())
 
 
@@ -53,13 +52,13 @@ def test_what_is_empty_on_one_node_is_one_error_before_a_worker_starts(tmp_path:
     weights = load_checkpoint(tmp_path / "logs" / "run").path / "actor"
     package = Path(rlcore_testing.__file__).parent
     lacking = {
-        weights: f" files of actor.model.model_path={weights}: ",
-        package: " lacks code: rlcore_testing.toy_policy:make can't be loaded: ",
+        weights: f"actor.model.model_path={weights}",
+        package: "rlcore_testing.toy_policy:make",
     }
     words = ["train", *WORDS, *PLACED, f"actor.model.model_path={weights}"]
-    for emptied, said in lacking.items():
+    for emptied, text in lacking.items():
         with nodes({}) as cluster, node_with_a_disk_of_its_own(cluster, emptied):
             ended = run([*words, "runner.logger.log_path=other"], cluster, tmp_path)
         assert ended.code == 2 and one_error(ended.err), ended.err
-        assert "error: node 1 (" in ended.err and said in ended.err
+        assert "error: node 1 (" in ended.err and text in ended.err
         assert not (tmp_path / "other").exists()

@@ -6,10 +6,10 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from internals import read_note
 
 from rlcore.cli.main import main
 from rlcore.files.damaged_files import read_mapping
-from rlcore.runs.parquet import read_note
 from rlcore.runs.tables import EpisodeResult, read_results
 
 TOY = ("env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runner.max_epochs=1")

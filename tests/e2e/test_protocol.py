@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from internals import assemble, compose, protocol_spec, train
+from internals import assemble, check, compose, protocol_spec, train
 from rlcore_testing import toy_env, toy_settings
 
 from rlcore.cli.main import main
@@ -34,7 +34,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def released(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def released(monkeypatch) -> Iterator[list[str]]:
     """The sides whose simulators were closed, in order."""
     sides: list[str] = []
     close = EnvWorker.release
@@ -52,8 +52,8 @@ def test_every_row_is_played_and_the_table_is_right(run, released, monkeypatch, 
     marked = replace(toy_settings.HASTE, published=(other,), differs=("starts are ours",))
     monkeypatch.setattr(toy_settings, "HASTE", marked)
     assert main(["eval", str(run), "protocol=toy_haste"]) == 0
-    said = capsys.readouterr().out
-    assert "ACT" in said and "61.50%" in said and "differs: starts are ours" in said
+    output = capsys.readouterr().out
+    assert "ACT" in output and "61.50%" in output and "differs: starts are ours" in output
     folder = run.with_name("run-toy_haste")
     table = json.loads((folder / "eval/toy_haste.json").read_text())
     assert table["published"] == [asdict(other)] and table["differs"] == ["starts are ours"]
@@ -89,12 +89,12 @@ def test_every_row_is_played_and_the_table_is_right(run, released, monkeypatch, 
     # the same starts as an evaluation of its own: what a row does not change is the run's
     after = {(r.task, r.trial): r for r in read_results(run / "eval/after.parquet")}
     assert results["as trained"] == list(after.values())
-    assert f"{100 * mean:.2f}%" in said and "Average of OOD" in said
+    assert f"{100 * mean:.2f}%" in output and "Average of OOD" in output
     assert released == ROWS
 
 
 @pytest.mark.long
-def test_an_interrupted_one_goes_on_with_the_rows_that_are_left(run, released, monkeypatch):
+def test_an_interrupted_protocol_resumes_with_the_rows_that_are_left(run, released, monkeypatch):
     words = [str(run), "protocol=toy_haste", "env.eval.trials_per_task=2"]
     play, seen = protocol.evaluate, []
 
@@ -120,7 +120,7 @@ def test_an_interrupted_one_goes_on_with_the_rows_that_are_left(run, released, m
 
 
 @pytest.mark.long
-def test_what_figures_are_not_stands_beside_them(run, monkeypatch, capsys):
+def test_caveats_and_render_settings_of_rows_are_reported(run, monkeypatch, capsys):
     """And how each row was drawn, with what only its simulators know."""
     planned = toy_settings.env_spec
 
@@ -137,9 +137,9 @@ def test_what_figures_are_not_stands_beside_them(run, monkeypatch, capsys):
     monkeypatch.setattr(toy_settings, "env_spec", rehearsing)
     monkeypatch.setattr(toy_env, "env_spec", on_this_machine)
     assert main(["eval", str(run), "protocol=toy_haste", "env.eval.trials_per_task=1"]) == 0
-    said = " ".join(capsys.readouterr().out.split())  # titles are as wide as their tables
+    output = " ".join(capsys.readouterr().out.split())  # titles are as wide as their tables
     for table in ("success, toy_haste", "┘ toy_haste"):
-        assert f"{table}; rehearsal: no figures (4 steps) ┏" in said
+        assert f"{table}; rehearsal: no figures (4 steps) ┏" in output
     folder = sorted(run.parent.glob("run-toy_haste*"))[-1]
     rows = json.loads((folder / "eval/toy_haste.json").read_text())["evaluated"]
     assert [rows[row]["caveat"] for row in ROWS] == ["", "", "rehearsal: no figures", "", ""]
@@ -156,34 +156,40 @@ def test_what_figures_are_not_stands_beside_them(run, monkeypatch, capsys):
     assert manifest["caveats"] == {"4 steps": "rehearsal: no figures"}
     # an evaluation of its own, and its report
     assert main(["eval", str(run), "env.eval.max_episode_steps=4"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "success; rehearsal: no figures ┏" in said
-    folder = Path(said.rpartition("run folder: ")[2])
+    output = " ".join(capsys.readouterr().out.split())
+    assert "success; rehearsal: no figures ┏" in output
+    folder = Path(output.rpartition("run folder: ")[2])
     assert json.loads((folder / "summary.json").read_text())["caveat"] == "rehearsal: no figures"
     assert '<p class="warning">rehearsal: no figures</p>' in (folder / "report.html").read_text()
 
 
-def test_what_is_refused(run, capsys):
-    def refused(*words: str) -> str:
-        assert main(["eval", *words]) == 2
-        return capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["protocol=toy_hast"], ["toy_hast"]),
+        (["protocol=toy_haste", "protocol=other"], ["one protocol"]),
+        (
+            ["protocol=toy_haste", "env.eval.max_episode_steps=6"],
+            ["env.eval.max_episode_steps", "8"],
+        ),
+        (["protocol=toy_haste", "env.eval.trials_per_task=1001"], ["trials_per_task", "1000"]),
+    ],
+)
+def test_wrong_keys_of_a_protocol_are_refused(run, overrides, words, capsys):
+    assert main(["eval", str(run), *overrides]) == 2
+    error = capsys.readouterr().err
+    assert all(word in error for word in words), error
 
-    assert "there is no protocol 'toy_hast'" in refused(str(run), "protocol=toy_hast")
-    named = refused(*TOY, "env/eval=metaworld", "protocol=toy_haste")
-    assert "protocol=toy_haste is for env toy, env.eval is metaworld" in named
-    twice = refused(str(run), "protocol=toy_haste", "protocol=other")
-    assert "one protocol at a time" in twice
-    fixed = refused(str(run), "protocol=toy_haste", "env.eval.max_episode_steps=6")
-    assert "env.eval.max_episode_steps must be left out, or 8: protocol=toy_haste sets" in fixed
-    many = refused(str(run), "protocol=toy_haste", "env.eval.trials_per_task=1001")
-    assert "env.eval.trials_per_task must be at most 1000" in many
+
+def test_a_protocol_of_another_env_is_refused(capsys):
+    assert main(["eval", *TOY, "env/eval=metaworld", "protocol=toy_haste"]) == 2
+    error = capsys.readouterr().err
+    assert all(word in error for word in ("toy_haste", "env toy", "env.eval", "metaworld"))
 
 
 @pytest.mark.quick(2)
 @pytest.mark.parametrize("name", load_plugins().names("protocol"))
 def test_the_rows_of_every_installed_protocol_pass_the_checks(name):
-    from internals import check
-
     registry = load_plugins()
     spec = protocol_spec(registry, name)
     ours = [option for option in registry.names("env") if option == spec.env]

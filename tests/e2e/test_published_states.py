@@ -78,6 +78,6 @@ def test_eight_other_numbers_are_refused(
     words += ["actor.model.openpi.config_name=pi0_maniskill", "actor.model.openpi.size=tiny_siglip"]
     words += [f"actor.model.model_path={published}"]
     assert main(words) != 0
-    said = capsys.readouterr().err
-    assert "states of env.train must be those" in said and "'joint_position', 'size': 8" in said
+    error = capsys.readouterr().err
+    assert "states of env.train must be those" in error and "'joint_position', 'size': 8" in error
     assert main([*words, JOINTS]) == 0, capsys.readouterr().err

@@ -19,8 +19,8 @@ def test_the_cells_of_the_page_run_in_order(tmp_path, monkeypatch, capsys):
     for cell in cells:
         exec(compile(cell, str(PAGE), "exec"), names)
     assert names["result"].folder.is_dir()
-    said = capsys.readouterr().out
-    assert [f"update {n}: KL " in said for n in (1, 2, 3, 4)] == [True] * 4
+    output = capsys.readouterr().out
+    assert [f"update {n}: KL " in output for n in (1, 2, 3, 4)] == [True] * 4
     assert len(names["evaluation"].episodes) == 2  # two tasks, one trial
     assert names["actions"].dtype == "float32" and names["actions"].ndim == 3
     assert names["played"].result == names["after"][0]  # played again, the same

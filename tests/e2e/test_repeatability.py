@@ -25,7 +25,7 @@ from internals import (
     train_stages,
 )
 from recording import Decision, Key, Record, recorded
-from resume_cases import Failing, go_on
+from resume_cases import fail_in_updates, go_on
 from safetensors.torch import load_file
 from sameness import assert_same, numbers, tensors
 
@@ -368,8 +368,8 @@ def uninterrupted(where: Path, data: Path, *overrides: str) -> Path:
 def interrupted(where: Path, data: Path, *overrides: str) -> Path:
     """A run of which a worker fails in the second of three updates."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train_stages, "update_policy", Failing(train_stages.update_policy, [1]))
-        with pytest.raises(WorkerError, match="told to fail"):
+        fail_in_updates(patch, 1)
+        with pytest.raises(WorkerError):
             uninterrupted(where, data, *overrides)
     run = where / "quickstart_ppo"
     assert load_checkpoint(run).step == 1

@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from internals import assemble, compose, load_checkpoint, train
-from resume_cases import go_on
+from internals import load_checkpoint
+from resume_cases import go_on, play
 from sameness import assert_same, numbers, tensors
-
-from rlcore.config.compose import load
 
 RFT = [
     "env=toy",
@@ -39,15 +37,13 @@ RFT = [
 WEIGHTS = 1e-3
 
 
-def play(log_path: Path, name: str, *overrides: str) -> Path:
-    folder = f"runner.logger.log_path={log_path}", f"runner.logger.experiment_name={name}"
-    train(assemble(compose([*RFT, *folder, *overrides])))
-    return log_path / name
+def start(log_path: Path, name: str, *overrides: str) -> Path:
+    return play(log_path, name, *RFT, *overrides)
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return play(tmp_path_factory.mktemp("runs"), "whole", "cluster.backend=local")
+    return start(tmp_path_factory.mktemp("runs"), "whole", "cluster.backend=local")
 
 
 def segments(checkpoint: Path) -> dict[str, int]:
@@ -68,15 +64,13 @@ def test_a_segment_is_one_file_of_all_checkpoints_that_have_it(whole: Path):
 def test_a_resumed_run_ends_as_the_uninterrupted_one(whole: Path, tmp_path: Path, update: int):
     again = tmp_path / "again"
     shutil.copytree(whole, again)
-    train_from = again / "checkpoints" / f"step_{update:06d}"
-    resumed = [f"runner.resume_dir='{train_from}'"]
-    train(assemble(load(again / "config.yaml", resumed)))
+    go_on(again / "checkpoints" / f"step_{update:06d}")
     assert_same(whole, again)
 
 
 @pytest.mark.long
 def test_what_no_checkpoint_has_is_gone(tmp_path: Path):
-    run = play(tmp_path, "small", "cluster.backend=local", "runner.keep_last=1")
+    run = start(tmp_path, "small", "cluster.backend=local", "runner.keep_last=1")
     (last,) = (run / "checkpoints").glob("step_*")
     assert len(segments(last)) >= 2
     links = {os.stat(file).st_nlink for file in last.glob("replay-*")}
@@ -85,12 +79,12 @@ def test_what_no_checkpoint_has_is_gone(tmp_path: Path):
 
 @pytest.mark.long
 def test_apart_and_with_two_ranks_on_ray(whole: Path, tmp_path: Path):
-    apart = play(tmp_path, "apart",
+    apart = start(tmp_path, "apart",
                  "cluster.component_placement={env: 0, rollout: 0, actor: 1}")  # fmt: skip
     ours, theirs = tensors(whole), tensors(apart)
     assert ours.keys() == theirs.keys()
     assert [name for name in ours if not torch.equal(ours[name], theirs[name])] == []
-    two = play(tmp_path, "two",
+    two = start(tmp_path, "two",
                "cluster.component_placement={env: 0, 'rollout,actor': 0-1}")  # fmt: skip
     weights = {n: t for n, t in tensors(two).items() if n.startswith("actor/")}
     for name, tensor in weights.items():

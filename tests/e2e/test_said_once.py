@@ -43,6 +43,7 @@ def test_of_an_exception(log_path: Path):
     assert done.returncode == WorkerError.exit_code
     assert done.stderr.count("error:") == 1
     first = next(line for line in done.stderr.splitlines() if line.startswith("error:"))
+    assert "env worker 0" in first
     assert re.search(r"told to fail at step 8 \(\S+/toy_env\.py:\d+\)$", first)
     assert done.stderr.count("told to fail at step 8") == 2  # there, and where the traceback ends
     assert done.stderr.count("Traceback (most recent call last):\n  File ") == 1

@@ -206,8 +206,8 @@ def test_a_process_killed_within_a_checkpoint_costs_that_checkpoint(
 
     monkeypatch.setattr(RayGroup, "_ask", strike)
     run = train(tmp_path, "killed", SHARDED, TWO, "runner.auto_resume=true", updates=3)
-    said = capfd.readouterr().out
-    assert struck and "going on from update 1 (runner.auto_resume)" in said, said
+    output = capfd.readouterr().out
+    assert struck and "going on from update 1 (runner.auto_resume)" in output, output
     assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == [
         "step_000001", "step_000002", "step_000003",
     ]  # fmt: skip
@@ -247,6 +247,6 @@ def test_a_damaged_part_is_one_error_before_a_worker_starts(
         load_checkpoint(run)
     assert file.name in refused.value.message
     assert main(["resume", str(run), "runner.max_epochs=3"]) == CheckpointError.exit_code
-    said = capsys.readouterr().err
-    assert said.count("error:") == 1 and file.name in said and "step_000001" in said
+    stderr = capsys.readouterr().err
+    assert stderr.count("error:") == 1 and file.name in stderr and "step_000001" in stderr
     assert read_mapping(run / "config.yaml")["runner"]["max_epochs"] == 2

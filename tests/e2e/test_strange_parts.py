@@ -1,4 +1,4 @@
-"""Envs and policies that do what nobody expects of them: each costs one error, or nothing."""
+"""Envs and policies with unexpected behaviour: each costs one error, or nothing."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from internals import assemble, compose, has_checkpoint, train
-from resume_cases import COMMON
+from internals import has_checkpoint
+from resume_cases import REINFORCE, play
 from rlcore_testing.toy_env import ToyEnv
 from rlcore_testing.toy_policy import ToyPolicy
 
@@ -18,30 +18,29 @@ from rlcore.cli.main import main
 from rlcore.contracts.errors import PolicyError, WorkerError
 
 LONGEST = 400.0
-QUICK = ["sft.enabled=false", "runner.max_epochs=1", "runner.val_before_train=false"]
+SFT = ["sft.enabled=true", "sft.max_steps=3", "collect.episodes_per_task=2"]
+QUICK = ["runner.max_epochs=1", "runner.val_before_train=false"]
 
 
 def words(log_path: Path, *overrides: str) -> list[str]:
-    return [*COMMON, *QUICK, f"runner.logger.log_path={log_path}", *overrides]
+    return [*REINFORCE, *QUICK, f"runner.logger.log_path={log_path}", *overrides]
 
 
-class Fate(BaseException):
-    """No Exception, so that nobody catches it by accident."""
+class NoException(BaseException):
+    """Not an Exception: `except Exception` does not catch it."""
 
 
-def test_what_is_no_exception_is_told_with_the_worker(
-    log_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    def strike(env: ToyEnv, actions: object) -> None:
-        raise Fate("of a library's own")
+def test_an_error_that_is_no_exception_names_the_worker(log_path: Path, refused, monkeypatch):
+    def fail(env: ToyEnv, actions: object) -> None:
+        raise NoException("of a library")
 
-    monkeypatch.setattr(ToyEnv, "chunk_step", strike)
-    with pytest.raises(WorkerError, match=r"(?s)env worker failed .*Fate: of a library's own"):
-        train(assemble(compose(words(log_path))))
+    monkeypatch.setattr(ToyEnv, "chunk_step", fail)
+    with refused(WorkerError, "env worker", "NoException: of a library", text=False):
+        play(log_path, "run", *REINFORCE, *QUICK)
 
 
 @pytest.mark.long
-def test_an_env_that_empties_the_environment(log_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_env_that_empties_the_environment(log_path: Path, monkeypatch):
     step = ToyEnv.chunk_step
 
     def clear(env: ToyEnv, actions: object) -> object:
@@ -57,24 +56,19 @@ def test_an_env_that_empties_the_environment(log_path: Path, monkeypatch: pytest
     assert (log_path / "run" / "summary.json").is_file()
 
 
-def test_a_policy_that_saves_nothing_makes_no_checkpoint(
-    log_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_policy_that_saves_nothing_makes_no_checkpoint(log_path: Path, refused, monkeypatch):
     monkeypatch.setattr(ToyPolicy, "save_pretrained", lambda policy, path: None)
-    with pytest.raises(PolicyError, match="what it wrote of save_pretrained is nothing"):
-        train(assemble(compose(words(log_path))))
+    with refused(PolicyError, "save_pretrained", text=False):
+        play(log_path, "run", *REINFORCE, *QUICK)
     assert not has_checkpoint(log_path / "run" / "checkpoints")
     assert not list((log_path / "run").rglob("step_*"))
 
 
-def test_demonstrations_that_teach_nothing_are_announced(
-    log_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_demonstrations_that_teach_nothing_are_announced(log_path: Path, monkeypatch, capsys):
     loss = ToyPolicy.sft_loss
     monkeypatch.setattr(ToyPolicy, "sft_loss", lambda policy, *given: 0 * loss(policy, *given))
-    train(assemble(compose(words(log_path, "sft.enabled=true", "sft.max_steps=3"))))
-    said = " ".join(capsys.readouterr().out.split())
-    assert "warning: sft learned nothing: the gradients of its 3 steps are all zero" in said
+    play(log_path, "run", *REINFORCE, *QUICK, *SFT)
+    assert "warning: sft learned nothing" in capsys.readouterr().out
 
 
 @pytest.mark.long
@@ -99,7 +93,6 @@ def test_an_env_that_does_not_come_back_ends_the_command(
         timeout=LONGEST,
     )
     assert done.returncode == WorkerError.exit_code, done.stderr
-    assert f"env worker was asked to {doing} and has not returned within 1 s" in done.stderr
-    assert f"(cluster.timeouts.{key})" in done.stderr
+    assert doing in done.stderr and f"cluster.timeouts.{key}" in done.stderr
     assert time.monotonic() - begun < LONGEST
     assert (log_path / "run" / "summary.json").is_file() == (doing == "stop")

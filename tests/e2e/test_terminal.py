@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 from internals import load_checkpoint
-from resume_cases import COMMON
+from resume_cases import REINFORCE
 
 LONGEST = 400.0  # seconds; for a machine that is busy with other things
-QUICK = ["sft.enabled=false", "runner.val_before_train=false", "env.eval.trials_per_task=1"]
+QUICK = ["runner.val_before_train=false", "env.eval.trials_per_task=1"]
 
 
 def start(
     log_path: Path, *overrides: str, stdout: int = subprocess.PIPE, **options: object
 ) -> subprocess.Popen[bytes]:
-    words = [*COMMON, *QUICK, f"runner.logger.log_path={log_path}", *overrides]
+    words = [*REINFORCE, *QUICK, f"runner.logger.log_path={log_path}", *overrides]
     command = [sys.executable, "-m", "rlcore.cli.main", "train", *words]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     return subprocess.Popen(command, stdout=stdout, env=environment, **options)  # type: ignore[call-overload, no-any-return]

@@ -20,15 +20,18 @@ from rlcore.runs.checkpoint import (
     save_checkpoint,
 )
 from rlcore.runs.history import read_history
+from rlcore.runs.parquet import read_note
 from rlcore.runs.state import OWN_DIGEST
 from rlcore.runs.trackers import read_metrics
 from rlcore.training import session
 from rlcore.training import train as train_stages
 from rlcore.training.assembly import Assembly, assemble
-from rlcore.training.callbacks import HookError
+from rlcore.training.callbacks import HookError, ObserverWarning
 from rlcore.training.collect import run as collect
 from rlcore.training.evaluate import run as evaluate
 from rlcore.training.protocol.rows import protocol_spec
+from rlcore.training.session import Session
+from rlcore.training.sft import run as sft
 from rlcore.training.train import run as train
 from rlcore.training.train import update_policy
 from rlcore.utils.mkl import MKL, OURS, current_environment
@@ -41,7 +44,9 @@ __all__ = [
     "Assembly",
     "HookError",
     "Installed",
+    "ObserverWarning",
     "OtherVersionError",
+    "Session",
     "assemble",
     "check",
     "collect",
@@ -58,9 +63,11 @@ __all__ = [
     "protocol_spec",
     "read_history",
     "read_metrics",
+    "read_note",
     "recipe_of",
     "save_checkpoint",
     "session",
+    "sft",
     "to_yaml",
     "train",
     "train_stages",

@@ -8,13 +8,12 @@ import warnings
 from pathlib import Path
 
 import pytest
-from internals import compose, to_yaml
+from internals import compose, load, to_yaml
 from rlcore_simulation import known_interpreters, venvs
 from rlcore_simulation.cli import venv as command
 from rlcore_simulation.venvs import find_environment
 
 from rlcore.cli.main import main
-from rlcore.config.compose import load
 from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.specs import ComponentSpec
 from rlcore.plugins.registry import load_plugins

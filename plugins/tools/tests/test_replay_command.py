@@ -6,11 +6,10 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-from internals import compose, to_yaml
+from internals import compose, load, to_yaml
 from rlcore_tools.cli.replay import REPLAY
 
 from rlcore.api.replay import simulator_overrides
-from rlcore.config.compose import load
 
 
 def test_simulators_are_in_this_process_but_for_those_of_another_interpreter(
