@@ -135,7 +135,7 @@ def test_the_hubs_own_command_comes_along():
 def test_keys_at_the_top_level_are_refused_with_their_places(key, refused):
     """Fragments of the documents print them without a section."""
     name = key.partition("=")[0]
-    with refused(ConfigError, f"env.train.{name}", f"env.eval.{name}"):
+    with refused(ConfigError, f"env.train.{name}", f"env.eval.{name}", text=False):
         compose(["env=metaworld", key], require=())
 
 

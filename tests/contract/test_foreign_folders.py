@@ -115,7 +115,7 @@ def test_modules_are_imported_only_with_trust(tmp_path, monkeypatch, side, refus
     (tmp_path / "config.yaml").write_text(to_yaml(config))
     (tmp_path / "theirs.py").write_text("raise SystemExit")
     monkeypatch.chdir(tmp_path)
-    with refused(ConfigError, f"env.{side}.register", "theirs"):
+    with refused(ConfigError, f"env.{side}.register", "theirs", text=False):
         load("config.yaml")
     assert load("config.yaml", trust=True) == config
     key = f"env.{side}.register"

@@ -410,10 +410,10 @@ def test_a_refused_change_leaves_the_run_alone(
 def test_a_resume_refuses_keys_that_need_missing_weights(log_path: Path, refused):
     run = start(log_path, "free", "algorithm.kl_beta=0", "sft.enabled=false", "runner.max_epochs=1")
     files = contents(run)
-    with refused(CheckpointError, "step_000001", "reference"):
+    with refused(CheckpointError, "step_000001", "reference", text=False):
         go_on(run, "runner.max_epochs=2", "algorithm.kl_beta=0.1")
     assert contents(run) == files
-    with refused(ConfigError, "sft.enabled"):
+    with refused(ConfigError, "sft.enabled", text=False):
         go_on(run, "runner.max_epochs=2", "sft.enabled=true")
     assert contents(run) == files
 
@@ -440,7 +440,7 @@ def test_a_limit_of_env_steps_counts_earlier_attempts(log_path: Path, refused):
     run = start(log_path, "steps", "runner.max_epochs=-1", "runner.max_steps=10")
     steps = load_checkpoint(run).state["totals"]["env_steps"]
     assert load_checkpoint(run).step == 1 and steps > 10
-    with refused(ConfigError, f"{steps} of 10 env steps"):
+    with refused(ConfigError, f"{steps} of 10 env steps", text=False):
         go_on(run)
     (run / "summary.json").unlink()  # as if it had been killed in its last evaluation
     go_on(run)
