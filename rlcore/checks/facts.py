@@ -152,12 +152,13 @@ class Facts:
         """Return the largest batches of a process, if its role has `processes` processes."""
         config = self.config
         _, env, _ = self.sides[0]
+        rows = self.rows_per_forward * (1 if self.needs is None else self.needs.samples)
         if config.runner.only_eval:
-            return Batch(rows=self.rows_per_forward)
+            return Batch(rows=rows)
         chunks = env.chunks_per_column(self.counted.num_action_chunks)
         actors = self.workers["actor"]
         return Batch(
-            rows=self.rows_per_forward,
+            rows=rows,
             samples=min(config.actor.micro_batch_size, config.actor.chunks_per_rank(actors)),
             sft_samples=-(-config.sft.batch_size // actors) if config.sft.enabled else 0,
             stored=-(-env.total_num_envs * env.rollout_epoch * chunks // processes),

@@ -374,6 +374,25 @@ class NoisePolicy(Policy, Protocol):
         ...
 
 
+class SamplingPolicy(Policy, Protocol):
+    """A policy that can make several decisions for each row of inputs, which it encodes once."""
+
+    def act(self, inputs: Inputs, keys: RowKeys, *, deterministic: bool = False) -> PolicyOutput:
+        """Decide S times for each of B rows.
+
+        The result equals, up to rounding, that of :meth:`Policy.act` for inputs repeated S times.
+
+        Args:
+            inputs: result of :meth:`prepare` for B rows.
+            keys: S B keys, sample by sample: key s B + b is that of decision s of row b.
+            deterministic: decide without exploration.
+
+        Returns:
+            S B decisions, in the order of the keys.
+        """
+        ...
+
+
 class Learning(Protocol):
     """What an algorithm can use in one update.
 

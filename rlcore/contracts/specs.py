@@ -231,6 +231,7 @@ class PolicySpec:
             of a flow, which starts from noise.
         noise_shape: shape of that noise for one row, without B; empty unless the policy is a
             :class:`rlcore.contracts.protocols.NoisePolicy`.
+        has_samples: whether it is a :class:`rlcore.contracts.protocols.SamplingPolicy`.
         has_temperature: whether it implements
             :meth:`rlcore.contracts.protocols.Policy.set_temperature`, as a policy that samples
             tokens does.
@@ -261,6 +262,7 @@ class PolicySpec:
     has_blocks: bool = False
     starts_from_noise: bool = False
     noise_shape: tuple[int, ...] = ()
+    has_samples: bool = False
     has_temperature: bool = False
     evaluation_only: str = ""
     inexact_logprobs: str = ""
@@ -392,6 +394,8 @@ class AlgorithmNeeds:
             range of each action entry. Not for algorithms that learn from the log-probs of executed
             actions.
         frozen: no step trains the policy.
+        samples: largest number of decisions for each row that its acting head asks of the policy in
+            one forward, for the memory estimate.
     """
 
     values: bool = False
@@ -407,6 +411,7 @@ class AlgorithmNeeds:
     noise: bool = False
     episode_shift: float = 0.0
     frozen: bool = False
+    samples: int = 1
 
     @property
     def stale_refusal(self) -> str | None:

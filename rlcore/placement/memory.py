@@ -41,7 +41,7 @@ class Batch:
     """The largest batches of a process.
 
     Attributes:
-        rows: rows of one forward of the rollout.
+        rows: decisions in one forward of the rollout.
         samples: samples of a micro-batch.
         sft_samples: samples of a step of supervised training, which has no micro-batches.
         stored: decisions stored from a rollout until the update that learns from them.

@@ -6,7 +6,6 @@ Legend: B rows, F features, C actions of a chunk, A entries of an action, S samp
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -66,19 +65,20 @@ class Choice:
         """
         if not self._edit.ready:
             return policy.act(inputs, keys, deterministic=deterministic)
-        outputs = samples(policy, inputs, keys, self._config.samples, deterministic=deterministic)
+        count = self._config.samples
+        output = samples(policy, inputs, keys, count, deterministic=deterministic)
         device = self._edit.ready.device
         self.range.to(device)
-        actions = torch.stack([torch.from_numpy(output.actions) for output in outputs])
-        actions = actions.to(device)
+        actions = torch.from_numpy(output.actions).to(device).unflatten(0, (count, len(keys)))
         tensors = {name: torch.from_numpy(array) for name, array in inputs.items()}
         best = self.best(self._critic.features(tensors), self.range.units(actions), keys)
-        drawn = best.index % len(outputs)
+        drawn = best.index % count
         row = torch.arange(len(keys), device=device)
-        edited = (best.index >= len(outputs))[:, None, None]
+        edited = (best.index >= count)[:, None, None]
         # an unedited sample is not converted to units and back, which would round and clamp it
         chunk = torch.where(edited, self.range.of_env(best.chunks), actions[drawn, row])
-        return replace(_of_rows(outputs, drawn.cpu()), actions=chunk.cpu().numpy())
+        chosen = _take(output, (drawn * len(keys) + row).cpu())
+        return replace(chosen, actions=chunk.cpu().numpy())
 
     def best(self, features: Tensor, drawn: Tensor, keys: RowKeys) -> Chosen:
         """Return the candidate with the highest score for each row; the first one among equals.
@@ -90,53 +90,74 @@ class Choice:
             drawn: samples `[S, B, C, A]` in units of the range.
             keys: random keys of the rows, for the noise of the edits.
         """
-        candidates = list(drawn)
-        sizes = []
-        for number in range(self._config.edits):
-            for sample, chunk in enumerate(drawn):
-                noise = torch.from_numpy(keys.normal(f"edit/{number}/{sample}", self._edit.shape))
-                edits, _ = self._edit(features, chunk, noise.to(chunk.device))
-                candidates.append((chunk + edits).clamp(-1.0, 1.0))
-                sizes.append(edits.abs().mean((1, 2)))
-        values = torch.stack(
-            [self._critic.values(features, candidate.flatten(1)) for candidate in candidates]
-        )
-        scores = values.mean(1) - self._config.caution * values.std(1, unbiased=False)
+        candidates = drawn
+        size = torch.zeros_like(features[:, 0])
+        if self._config.edits:
+            edits = self._edits(features, drawn, keys)
+            chunks = drawn.repeat(self._config.edits, 1, 1, 1)
+            candidates = torch.cat([drawn, (chunks + edits).clamp(-1.0, 1.0)])
+            size = edits.abs().mean((0, 2, 3))
+        values = self._critic.values(
+            features.repeat(len(candidates), 1), candidates.flatten(0, 1).flatten(1)
+        ).unflatten(1, candidates.shape[:2])
+        scores = values.mean(0) - self._config.caution * values.std(0, unbiased=False)
         index = scores.argmax(0)
         row = torch.arange(len(index), device=index.device)
-        mean = torch.stack(sizes).mean(0) if sizes else torch.zeros_like(features[:, 0])
-        return Chosen(torch.stack(candidates)[index, row], index, values[index, :, row].T, mean)
+        return Chosen(candidates[index, row], index, values[:, index, row], size)
+
+    def _edits(self, features: Tensor, drawn: Tensor, keys: RowKeys) -> Tensor:
+        """Return the edits of samples `[S, B, C, A]` in one forward: `[edits S, B, C, A]`, edit by
+        edit and within an edit sample by sample."""
+        streams = [
+            f"edit/{number}/{sample}"
+            for number in range(self._config.edits)
+            for sample in range(len(drawn))
+        ]
+        noise = np.concatenate([keys.normal(stream, self._edit.shape) for stream in streams])
+        edits, _ = self._edit(
+            features.repeat(len(streams), 1),
+            drawn.repeat(self._config.edits, 1, 1, 1).flatten(0, 1),
+            torch.from_numpy(noise).to(drawn.device),
+        )
+        return edits.unflatten(0, (len(streams), len(keys)))
 
 
 def samples(
     policy: Policy, inputs: Inputs, keys: RowKeys, count: int, *, deterministic: bool
-) -> list[PolicyOutput]:
-    """Return `count` decisions of the policy for the same inputs.
+) -> PolicyOutput:
+    """Return `count` decisions of the policy for each row, `[count B, ...]`, sample by sample.
 
-    The first uses the given keys, each other one uses keys derived from them. With `deterministic`,
-    a policy that does not start from noise would repeat the same decision, so it explores in all
-    but the first.
+    The first uses the given keys, each other one uses keys derived from them. All are one forward
+    of the policy. Only with `deterministic`, a policy that does not start from noise would repeat
+    the same decision, so it explores in all but the first, in a second forward.
     """
-    plain = deterministic and policy.spec.starts_from_noise
-    outputs = [policy.act(inputs, keys, deterministic=deterministic)]
-    for number in range(1, count):
-        derived = RowKeys(tuple((*key, "sample", number) for key in keys.keys))
-        outputs.append(policy.act(inputs, derived, deterministic=plain))
-    return outputs
-
-
-def _of_rows(outputs: Sequence[PolicyOutput], drawn: Tensor) -> PolicyOutput:
-    """Return an output whose row b is row b of output `drawn[b]`; `drawn` is int64 `[B]`."""
-    row = torch.arange(len(drawn))
-
-    def pick(tensors: Sequence[Tensor]) -> Tensor:
-        device = tensors[0].device
-        return torch.stack(list(tensors))[drawn.to(device), row.to(device)]
-
-    replay: Mapping[str, Tensor] = outputs[0].replay
+    derived = tuple((*key, "sample", number) for number in range(1, count) for key in keys.keys)
+    if count == 1 or not deterministic or policy.spec.starts_from_noise:
+        every = RowKeys(keys.keys + derived)
+        return _act(policy, inputs, every, deterministic=deterministic)
+    first = _act(policy, inputs, keys, deterministic=True)
+    others = _act(policy, inputs, RowKeys(derived), deterministic=False)
     return PolicyOutput(
-        np.stack([output.actions for output in outputs])[drawn.numpy(), row.numpy()],
-        pick([output.logprobs for output in outputs]),
-        pick([output.values for output in outputs]),
-        {name: pick([output.replay[name] for output in outputs]) for name in replay},
+        np.concatenate([first.actions, others.actions]),
+        torch.cat([first.logprobs, others.logprobs]),
+        torch.cat([first.values, others.values]),
+        {name: torch.cat([tensor, others.replay[name]]) for name, tensor in first.replay.items()},
+    )
+
+
+def _act(policy: Policy, inputs: Inputs, keys: RowKeys, *, deterministic: bool) -> PolicyOutput:
+    """Decide once for each key, sample by sample of the B rows of `inputs`."""
+    if not policy.spec.has_samples:
+        repeats = len(keys) // len(next(iter(inputs.values())))
+        inputs = {name: np.concatenate([array] * repeats) for name, array in inputs.items()}
+    return policy.act(inputs, keys, deterministic=deterministic)
+
+
+def _take(output: PolicyOutput, rows: Tensor) -> PolicyOutput:
+    """Return some rows of an output, int64 `[B]` on the host."""
+    return PolicyOutput(
+        output.actions[rows.numpy()],
+        output.logprobs[rows.to(output.logprobs.device)],
+        output.values[rows.to(output.values.device)],
+        {name: tensor[rows.to(tensor.device)] for name, tensor in output.replay.items()},
     )

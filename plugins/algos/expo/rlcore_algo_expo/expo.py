@@ -156,10 +156,9 @@ class EXPO:
         range_ = choice.range.to(after.discounts.device)
         if config.target_samples:
             inputs = {name: tensor.cpu().numpy() for name, tensor in after.inputs.items()}
-            outputs = samples(
-                learning.policy, inputs, keys, config.target_samples, deterministic=False
-            )
-            chunks = torch.stack([torch.from_numpy(output.actions) for output in outputs])
+            count = config.target_samples
+            output = samples(learning.policy, inputs, keys, count, deterministic=False)
+            chunks = torch.from_numpy(output.actions).unflatten(0, (count, len(rows)))
         else:
             chunks = replay.actions(torch.where(continues.cpu(), rows + config.chunks, rows))[None]
         critic = cast(Critic, learning.target_networks["critic"])

@@ -77,7 +77,7 @@ class ExpoConfig(AlgorithmConfig):
     )
     chunks: int = key("chunks whose rewards a target sums (n-step)", 1, minimum=1)
     target_samples: int = key(
-        "chunks that the policy samples for a target, one forward pass each; 0: the chunk that was "
+        "chunks that the policy samples for a target, in one forward; 0: the chunk that was "
         "executed there, and edits of it",
         0,
         minimum=0,
@@ -120,4 +120,5 @@ def needs(config: ExpoConfig) -> AlgorithmNeeds:
         replay=ReplayNeeds(config.replay_mib * 2**20),
         demonstrations=imitates and config.demonstrations > 0,
         imitation=imitates,
+        samples=config.samples,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,6 +12,7 @@ from rlcore_algo_expo.acting import Choice
 from rlcore_algo_expo.edit import EditActor
 from rlcore_algo_expo.expo import EXPO
 from rlcore_algo_expo.settings import ExpoConfig, needs
+from rlcore_off_policy.critic import Critic
 from torch import nn
 from torch.distributions import Independent, Normal, TransformedDistribution
 from torch.distributions.transforms import TanhTransform
@@ -51,19 +53,27 @@ class Higher:
 
 
 class Counting:
-    """Its n-th decision is 0.2 n and 1.9 in env units."""
+    """A policy whose n-th decision is 0.2 n in the first row and 1.9 in the second, in env units.
 
-    spec = SPEC
+    Args:
+        spec: facts of the policy.
 
-    def __init__(self):
+    Attributes:
+        asked: (rows of inputs, keys, deterministic) of each call.
+    """
+
+    def __init__(self, spec=SPEC):
+        self.spec = spec
         self.asked = []
 
     def act(self, inputs, keys, *, deterministic=False):
-        n = len(self.asked)
-        self.asked.append(keys.keys[0])
-        actions = np.array([[[0.2 * n]], [[1.9]]], np.float32)
-        zeros = torch.zeros(2, 1, 1)
-        return PolicyOutput(actions, zeros, torch.zeros(2, 0), {"n": torch.full((2,), n)})
+        made = sum(len(asked) for _, asked, _ in self.asked)
+        self.asked.append((len(inputs["x"]), keys.keys, deterministic))
+        number = (made + np.arange(len(keys))) // 2
+        second = np.arange(len(keys)) % 2 == 1
+        actions = np.where(second, 1.9, 0.2 * number).astype(np.float32)[:, None, None]
+        zeros = torch.zeros(len(keys), 1, 1)
+        return PolicyOutput(actions, zeros, zeros[:, 0, :0], {"n": torch.from_numpy(number)})
 
 
 def choice(shift: float, **settings):
@@ -85,7 +95,58 @@ def test_the_best_of_samples_and_edits_acts():
     # again in the env's. Row 1: 0.95 and 0.1 end at the range
     assert output.actions[:, 0, 0].tolist() == pytest.approx([0.6, 2.0], abs=0.01)
     assert output.replay["n"].tolist() == [2, 0]
-    assert policy.asked == [("a",), ("a", "sample", 1), ("a", "sample", 2)]
+    # one call, with the inputs repeated for each sample
+    every = (*KEYS.keys, *((row, "sample", number) for number in (1, 2) for row in "ab"))
+    assert policy.asked == [(6, every, False)]
+
+
+@torch.no_grad()
+def test_a_policy_that_encodes_inputs_once_gets_them_once():
+    made, _ = choice(0.5, samples=3)
+    policy = Counting(replace(SPEC, has_samples=True))
+    output = made.act(policy, {"x": np.zeros((2, 1))}, KEYS, deterministic=True)
+    assert output.actions[:, 0, 0].tolist() == pytest.approx([0.6, 2.0], abs=0.01)
+    assert [(rows, len(asked), plain) for rows, asked, plain in policy.asked] == [(2, 6, True)]
+
+
+@torch.no_grad()
+def test_without_noise_only_the_first_sample_is_deterministic():
+    made, _ = choice(0.5, samples=3)
+    policy = Counting(replace(SPEC, starts_from_noise=False))
+    output = made.act(policy, {"x": np.zeros((2, 1))}, KEYS, deterministic=True)
+    assert output.replay["n"].tolist() == [2, 0]
+    assert [(len(asked), plain) for _, asked, plain in policy.asked] == [(2, True), (4, False)]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("edits", [0, 1, 2])
+def test_candidates_in_one_batch_equal_one_after_the_other(edits):
+    """Against a loop over samples and edits: one forward of the edits and of the critics each."""
+    torch.manual_seed(0)
+    inputs = {"x": np.zeros((1, 3), np.float32)}
+    critic = Critic(inputs, 4, heads=3)
+    edit = EditActor(critic.encoder.size, (2, 2), points=2, scale=0.3)
+    nn.init.normal_(edit.layers[-1].weight)
+    config = ExpoConfig(samples=3, edits=edits, caution=0.5)
+    keys_of_rows = keys(range(5))
+    drawn = torch.rand(3, 5, 2, 2) * 2 - 1
+    features = critic.features({"x": torch.randn(5, 3)})
+    best = Choice(ENV, critic, edit, config).best(features, drawn, keys_of_rows)
+    candidates = list(drawn)
+    sizes = [torch.zeros(5)] * (edits == 0)
+    for number in range(edits):
+        for sample in range(3):
+            noise = torch.from_numpy(keys_of_rows.normal(f"edit/{number}/{sample}", (2, 2)))
+            made, _ = edit(features, drawn[sample], noise)
+            candidates.append((drawn[sample] + made).clamp(-1, 1))
+            sizes.append(made.abs().mean((1, 2)))
+    values = torch.stack([critic.values(features, one.flatten(1)) for one in candidates])
+    index = (values.mean(1) - 0.5 * values.std(1, unbiased=False)).argmax(0)
+    assert torch.equal(best.index, index)
+    for row, candidate in enumerate(index.tolist()):
+        torch.testing.assert_close(best.chunks[row], candidates[candidate][row])
+        torch.testing.assert_close(best.values[:, row], values[candidate, :, row])
+    torch.testing.assert_close(best.edits, torch.stack(sizes).mean(0))
 
 
 @torch.no_grad()
@@ -99,8 +160,8 @@ def test_until_it_is_ready_the_policy_acts():
     made, edit = choice(0.5)
     edit.ready.fill_(0.0)
     policy = Counting()
-    output = made.act(policy, {}, KEYS, deterministic=True)
-    assert policy.asked == [("a",)] and output.actions[0, 0, 0] == 0.0
+    output = made.act(policy, {"x": np.zeros((2, 1))}, KEYS, deterministic=True)
+    assert policy.asked == [(2, KEYS.keys, True)] and output.actions[0, 0, 0] == 0.0
 
 
 def test_edits_go_in_straight_lines():

@@ -69,7 +69,8 @@ def make(config: OpenPIModelConfig, *, env_spec: EnvSpec) -> OpenPIPolicy:
 
 
 class OpenPIPolicy(nn.Module):
-    """A π0 or π0.5 policy; see :class:`rlcore.contracts.protocols.NoisePolicy`.
+    """A π0 or π0.5 policy; see :class:`rlcore.contracts.protocols.NoisePolicy` and
+    :class:`rlcore.contracts.protocols.SamplingPolicy`.
 
     Args:
         config: settings; :meth:`save_pretrained` writes them too.
@@ -111,18 +112,18 @@ class OpenPIPolicy(nn.Module):
         deterministic: bool = False,
         noise: np.ndarray | None = None,
     ) -> PolicyOutput:
-        """Sample actions for B rows.
+        """Sample S chunks for each of B rows. The prefix is encoded once for each row.
 
         Args:
-            inputs: results of :meth:`prepare`.
-            keys: random keys of the rows.
+            inputs: results of :meth:`prepare`, for B rows.
+            keys: S B random keys, sample by sample.
             deterministic: add no noise in the denoising steps. The initial noise is drawn anyway.
-            noise: initial noise float32 `[B, H, D]`, padded entries included, instead of a drawn
+            noise: initial noise float32 `[S B, H, D]`, padded entries included, instead of a drawn
                 one.
 
         Returns:
-            Actions, log-probs and values. `replay` holds chain float32 `[B, K+1, H, D]` and
-            denoise_index int64 `[B]`.
+            Actions, log-probs and values, S B of each. `replay` holds chain float32
+            `[S B, K+1, H, D]` and denoise_index int64 `[S B]`.
         """
         tensors = {name: torch.from_numpy(array) for name, array in inputs.items()}
         prefix, state, elapsed = self._network_inputs(tensors)
@@ -134,7 +135,9 @@ class OpenPIPolicy(nn.Module):
             deterministic=deterministic,
             elapsed=elapsed,
         )
-        actions = self.processor.to_env_actions(sample.actions.cpu().numpy(), inputs["robot_state"])
+        robot_state = inputs["robot_state"]
+        robot_state = np.concatenate([robot_state] * (len(keys) // len(robot_state)))
+        actions = self.processor.to_env_actions(sample.actions.cpu().numpy(), robot_state)
         return PolicyOutput(
             actions=actions[:, : self.spec.num_action_chunks],
             logprobs=self._executed(sample.logprobs),

@@ -90,6 +90,7 @@ def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
         has_checkpointing=True,
         has_blocks=True,
         starts_from_noise=True,
+        has_samples=True,
         noise_shape=(resolved.size.action_horizon, resolved.size.action_dim),
         unused_parameters=_unused_parameters(config, resolved),
     )

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from rlcore.contracts.protocols import Observation, take_rows
+from rlcore.contracts.rng import RowKeys
 from rlcore.rollout.batch_invariance import check_kernels
 from rlcore.validation.policy import check_evaluation, check_inputs, check_output
 from rlcore_testing.conformance.base import (
@@ -128,6 +129,16 @@ class ActingChecks(PolicySubject):
         alone = decisions(self.acted_alone(SOME))
         expected = rows_of(decisions(self.acted()), SOME)
         require_arrays(label, alone, expected, KEYED, atol=self.tolerance)
+
+    def test_several_decisions_of_a_row_equal_those_of_repeated_inputs(self) -> None:
+        skip_unless(self.spec.has_samples, "it makes one decision for each row")
+        every = RowKeys(keys().keys + keys(key=1).keys)
+        repeated = rows_of(self.inputs, np.tile(np.arange(ROWS), 2))
+        got = decisions(self.policy.act(self.inputs, every))
+        expected = decisions(self.policy.act(repeated, every))
+        label = "of two decisions for each row, against those for inputs repeated twice"
+        hint = "key s B + b is that of decision s of row b; see SamplingPolicy"
+        require_arrays(label, got, expected, hint, atol=self.tolerance)
 
     def test_a_row_does_not_depend_on_its_place_in_a_fixed_batch(self) -> None:
         """Nor on the other rows of the batch.

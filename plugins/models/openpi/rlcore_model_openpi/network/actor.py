@@ -128,17 +128,23 @@ class FlowActor(nn.Module):
         deterministic: bool = False,
         elapsed: Tensor | None = None,
     ) -> FlowSample:
-        """Sample decisions for B rows.
+        """Sample S decisions for each of B rows, whose prefix is encoded once.
 
         Args:
             inputs, state: the network's inputs; state `[B, D]`.
-            noise: all randomness; deterministic decisions use only its initial noise.
-            noise_level: of flow_sde and flow_cps, one number or `[B]`.
+            noise: all randomness of S B decisions, sample by sample; deterministic decisions use
+                only its initial noise.
+            noise_level: of flow_sde and flow_cps, one number or `[S B]`.
             deterministic: no stochastic step; log-probs and entropy are 0, the value is that of
                 the first step (with joint log-probs the mean over all steps).
             elapsed: `[B]`, for a critic that reads it.
         """
         cache = self._encode(inputs)
+        samples = len(noise.initial) // len(state)
+        if samples > 1:
+            cache = cache.repeated(samples)
+            state = state.repeat(samples, 1)
+            elapsed = None if elapsed is None else elapsed.repeat(samples)
         index = self._index(noise, deterministic)
         chain = [noise.initial]
         steps: list[_Step] = []

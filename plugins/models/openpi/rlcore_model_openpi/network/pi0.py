@@ -66,6 +66,15 @@ class PrefixCache:
     prompt: int
     output: Tensor | None
 
+    def repeated(self, times: int) -> PrefixCache:
+        """Return the cache of `times` B rows: the B rows one after the other, `times` times."""
+        layers = [
+            KeysValues(layer.keys.repeat(times, 1, 1, 1), layer.values.repeat(times, 1, 1, 1))
+            for layer in self.layers
+        ]
+        output = None if self.output is None else self.output.repeat(times, 1, 1)
+        return PrefixCache(layers, self.mask.repeat(times, 1), self.prompt, output)
+
 
 class PiNetwork(nn.Module):
     """The network of one size, with random weights.
