@@ -21,7 +21,7 @@ from rlcore.contracts.trajectory import Trajectory
 from rlcore.learner import collectives
 from rlcore.learner.micro_batches import MicroBatches
 from rlcore.learner.reference import ReferenceWeights
-from rlcore.learner.replay import ReplayStore
+from rlcore.learner.replay import ReplayStore, take_rows
 from rlcore.validation.algorithm import checked_row_losses
 from rlcore.validation.policy import check_evaluation
 
@@ -62,10 +62,13 @@ class UpdateLearning:
 
     def evaluate(self, rows: Tensor) -> Evaluation:
         evaluation = self.policy.evaluate(
-            {name: array[rows].to(self.device) for name, array in self.rollout.inputs.items()},
-            {name: array[rows].to(self.device) for name, array in self.rollout.replay.items()},
+            self._on_device(self.rollout.inputs, rows),
+            self._on_device(self.rollout.replay, rows),
         )
         return check_evaluation(self.policy.spec, len(rows), evaluation)
+
+    def _on_device(self, arrays: Mapping[str, Tensor], rows: Tensor) -> dict[str, Tensor]:
+        return {name: take_rows(array, rows).to(self.device) for name, array in arrays.items()}
 
     def logprobs(self, rows: Tensor, *, reference: bool = False) -> Tensor:
         with self.reference.in_place() if reference else nullcontext():

@@ -108,10 +108,12 @@ def _pixels(images: Tensor, shift: Tensor | None) -> Tensor:
 def _shifted(images: Tensor, shift: Tensor) -> Tensor:
     """Shift each of the images `[B, h, w, n]` by its own offset, replicating edge pixels."""
     height, width = images.shape[1:3]
-    padded_rows = torch.arange(-SHIFT, height + SHIFT, device=images.device).clamp(0, height - 1)
-    left_edge = images[:, :, [0]].expand(-1, -1, SHIFT, -1)
-    right_edge = images[:, :, [-1]].expand(-1, -1, SHIFT, -1)
-    padded = torch.cat([left_edge, images, right_edge], dim=2)[:, padded_rows]
+    left = images[:, :, :1].expand(-1, -1, SHIFT, -1)
+    right = images[:, :, -1:].expand(-1, -1, SHIFT, -1)
+    padded = torch.cat([left, images, right], dim=2)
+    above = padded[:, :1].expand(-1, SHIFT, -1, -1)
+    below = padded[:, -1:].expand(-1, SHIFT, -1, -1)
+    padded = torch.cat([above, padded, below], dim=1)
     crops = [
         image[y : y + height, x : x + width]
         for image, (y, x) in zip(padded, shift.tolist(), strict=True)
