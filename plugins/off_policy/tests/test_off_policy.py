@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from rlcore_off_policy.critic import ActionRange, Critic, least_of_two
 from rlcore_off_policy.encoder import SHIFT, Encoder, _pixels, draw_shift
@@ -64,6 +65,21 @@ def test_a_shift_moves_an_image_and_repeats_its_edge():
     # three pixels to the right: column j shows what stood at j + 3, the last ones the edge, 63
     across = ((moved[0, 0, 7] + 0.5) * 255).round().tolist()
     assert across == [*range(3, 64), 63, 63, 63]
+
+
+@pytest.mark.parametrize(("height", "width"), [(64, 40), (100, 128)])
+def test_shifts_equal_a_loop_over_pixels(height, width):
+    """Pixel (i, j) of a shifted image is (i + y, j + x) of the image, at its edge the last one."""
+    images = torch.randint(0, 256, (4, height, width, 3), dtype=torch.uint8)
+    shift = torch.tensor([[0, 2 * SHIFT], [SHIFT, 1], [2 * SHIFT, 0], [3, 7]])
+    still = _pixels(images, None)
+    moved = _pixels(images, shift)
+    rows, columns = still.shape[2:]
+    for image, (y, x) in enumerate((shift - SHIFT).tolist()):
+        for i in range(rows):
+            above = min(max(i + y, 0), rows - 1)
+            across = [min(max(j + x, 0), columns - 1) for j in range(columns)]
+            assert torch.equal(moved[image, :, i], still[image, :, above][:, across])
 
 
 def test_shifts_are_keyed_and_within_bounds():

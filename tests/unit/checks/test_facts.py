@@ -21,3 +21,15 @@ def test_a_policy_gets_the_sentences_of_all_envs_it_acts_in(registry):
     policy_env = gather_facts(config, registry, further={"third": third}).policy_env
     expected = (*train, *test, "put it down")
     assert policy_env == replace(found.envs["train"], episode_instructions=expected)
+
+
+def test_a_forward_holds_every_sample_that_the_algorithm_asks_for(registry):
+    """Three decisions of each row take three times the memory of acting."""
+    found = gather_facts(compose(TOY, registry=registry), registry)
+    policy = replace(found.policy, cache_size=10)
+    acting = []
+    for samples in (1, 3):
+        needs = replace(found.needs, samples=samples)
+        facts = replace(found, policy=policy, needs=needs)
+        acting += [memory.acting for memory in facts.memory.values() if memory.acts]
+    assert acting[0] > 0 and acting[1] == 3 * acting[0]
