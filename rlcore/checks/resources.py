@@ -30,9 +30,9 @@ from rlcore.placement.memory import (
     usable_memory,
     with_fitting_micro_batches,
 )
+from rlcore.utils.durations import update_seconds
 
 METRICS = "metrics.jsonl"
-SECONDS = ("time/rollout", "time/update", "time/sync")  # metrics that add up to an update's time
 LATEST = 20  # last lines of an earlier run's metrics from which its speed is estimated
 BARE = "weights and what the optimizer keeps of them"
 
@@ -144,9 +144,7 @@ def _time(config: RunConfig) -> Row:
     for log in sorted(runs, key=lambda file: file.stat().st_mtime, reverse=True):
         try:
             lines = [parse_json(line) for line in list(read_lines(log))[-LATEST:] if line]
-            seconds = [
-                sum(line[metric] for metric in SECONDS) for line in lines if SECONDS[1] in line
-            ]
+            seconds = [update_seconds(line) for line in lines if "time/update" in line]
         except (OSError, ValueError, TypeError, KeyError):  # metrics of a run that was killed
             continue
         if seconds and updates > 0:

@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import TypedDict
 
+from rlcore.utils.durations import update_seconds
+
 LEVELS = (0.5, 0.8, 0.9)
 EPISODES = 96
 """Minimum number of episodes over which training success is averaged.
@@ -14,7 +16,6 @@ The mean is over the latest updates that have at least this many episodes togeth
 episodes may reach a level by chance.
 """
 EVALUATIONS = {"eval/success_once": "evaluation", "eval/validation/success_once": "validation"}
-SPENT = ("time/rollout", "time/update", "time/sync")
 
 
 class Reached(TypedDict):
@@ -70,7 +71,7 @@ def levels_reached(lines: Iterable[Mapping[str, float | None]]) -> dict[str, Rea
         finished = line.get("env/episodes", 0.0)
         episodes += int(finished)
         env_steps += finished * line.get("env/episode_len", 0.0)
-        seconds += sum(line.get(name, 0.0) for name in SPENT)
+        seconds += update_seconds(line)
         if finished and "env/success_once" in line:
             latest.append((finished, line["env/success_once"]))
             while sum(n for n, _ in latest) - latest[0][0] >= EPISODES:

@@ -18,6 +18,7 @@ from rich.table import Column
 from rich.text import Text
 
 from rlcore.utils.console import Canvas
+from rlcore.utils.durations import update_seconds
 from rlcore.utils.text import format_duration
 
 UPDATE_LINE = {
@@ -35,9 +36,6 @@ ALWAYS = ("success", "KL")
 STEPS = "train/actor/optimizer_steps"
 SKIPPED_STEPS = "train/actor/skipped_steps"
 BAR_WIDTH = 12
-UPDATE_SECONDS = ("time/rollout", "time/update", "time/sync")
-OVERLAP = "time/overlap"
-"""Metric: seconds of an update in which the next episodes were played (`runner.loop=async`)."""
 SHARES = {"env": "time/env", "policy": "time/policy", "update": "time/update"}
 
 
@@ -241,9 +239,8 @@ class Progress:
         skipped = metrics.get(SKIPPED_STEPS, 0.0)
         if skipped:
             parts.append(f"skipped {skipped:.0f}/{skipped + metrics[STEPS]:.0f} steps")
-        update_seconds = sum(metrics[key] for key in UPDATE_SECONDS if key in metrics)
-        update_seconds -= metrics.get(OVERLAP, 0.0)
-        parts += [format_duration(update_seconds)] if self._verbose else []
+        spent = update_seconds(metrics)
+        parts += [format_duration(spent)] if self._verbose else []
         seconds_by_share = {name: metrics[key] for name, key in SHARES.items() if key in metrics}
         if self._verbose and (total_seconds := sum(seconds_by_share.values())) > 0:
             parts += [
@@ -252,7 +249,7 @@ class Progress:
             ]
         parts.append(self._elapsed())
         if total > 0:
-            parts.append(f"left {format_duration((total - update) * update_seconds + evaluating)}")
+            parts.append(f"left {format_duration((total - update) * spent + evaluating)}")
         of_total = f"/{total}" if total > 0 else ""
         self.line(f"update {update}{of_total}: {', '.join(parts)}")
 

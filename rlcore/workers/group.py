@@ -216,14 +216,20 @@ class WorkerGroup(ABC):
     ) -> Callable[[], dict[str, float]]:
         """Begin a policy update, and return a function that waits for its metrics.
 
-        Until the next :meth:`sync`, episodes are played with the weights before the update. In
-        between, no other method that the actor answers may be called.
+        Until that function has returned, episodes are played with the weights before the update,
+        and no other method that the actor answers may be called.
         """
         self._acting_version = self.version()
         self._begin_turn("actor")
         arguments = {"update": update, "lr_factors": lr_factors}
         results = self._begin("actor", "update", [arguments] * self.ranks("actor"))
-        return lambda: dict(results()[0])
+
+        def finish() -> dict[str, float]:
+            metrics = dict(results()[0])
+            self._acting_version = None
+            return metrics
+
+        return finish
 
     def remarks(self) -> list[str]:
         """Return the learner's warnings for the user about the updates so far, of rank 0."""

@@ -24,6 +24,8 @@ from rlcore.contracts.run import Run
 from rlcore.runs.checkpoint import load_checkpoint
 from rlcore.training import train
 from rlcore.training.assembly import assemble
+from rlcore.training.session import open_session
+from rlcore.training.stages import play as play_episodes
 
 LOCAL = "cluster.backend=local"
 APART = "cluster.component_placement={env: 0, rollout: 0, actor: 1}"
@@ -113,6 +115,20 @@ def test_a_resumed_run_ends_as_the_uninterrupted_one(whole: Path, tmp_path: Path
     train_from = again / "checkpoints" / f"step_{update:06d}"
     train.run(assemble(load(again / "config.yaml", [f"runner.resume_dir='{train_from}'"])))
     assert_same(whole, again)
+
+
+def test_who_forgets_to_sync_after_the_update_is_refused(log_path: Path):
+    folder = f"runner.logger.log_path={log_path}"
+    with open_session(assemble(compose([*RFT, folder, LOCAL, APART, ASYNC]))) as session:
+        play_episodes(session, 0, lambda: False)
+        session.group.hand_over()
+        finish = session.group.begin_update(0)
+        play_episodes(session, 1, lambda: False)  # the weights before the update are due
+        finish()
+        with pytest.raises(WorkerError, match="must act with version"):
+            play_episodes(session, 1, lambda: False)
+        session.group.sync()
+        play_episodes(session, 1, lambda: False)
 
 
 def test_networks_that_act_are_those_of_before_too(log_path: Path, tmp_path: Path):

@@ -87,7 +87,7 @@ def test_a_shell_completes_commands_recipes_and_keys(
         "replay report",
         "quickstart_expo quickstart_ppo",
         "toy",
-        "runner.max_epochs= runner.max_steps=",
+        "runner.max_epochs= runner.max_steps= runner.max_staleness=",
         "--failures",
         "logs",
     ]

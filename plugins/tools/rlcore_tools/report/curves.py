@@ -15,6 +15,7 @@ from rlcore_tools.runs.record import SUCCESS, RunRecord
 EPISODES = "env/episodes"
 LENGTH = "env/episode_len"
 TRAINING_TIMES = ("time/rollout", "time/update", "time/sync")
+OVERLAP = "time/overlap"  # seconds that two of these have in common (runner.loop=async)
 MOST_POINTS = 200  # points of a curve; in a longer curve neighbouring points are averaged
 
 
@@ -177,5 +178,9 @@ def _cumulative(record: RunRecord, x_label: str) -> Mapping[int, float]:
         spent = [episodes.get(step, 0.0) * lengths.get(step, 0.0) for step in steps]
     else:
         seconds = [dict(record.series(name)) for name in TRAINING_TIMES]
-        spent = [sum(phase.get(step, 0.0) for phase in seconds) / 60 for step in steps]
+        overlap = dict(record.series(OVERLAP))
+        spent = [
+            (sum(phase.get(step, 0.0) for phase in seconds) - overlap.get(step, 0.0)) / 60
+            for step in steps
+        ]
     return {0: 0.0, **dict(zip(steps, accumulate(spent), strict=True))}
