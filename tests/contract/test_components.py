@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from importlib.resources import files
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +17,7 @@ from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_plugins
 
 HEAVY = {"torch", "ray", "gymnasium", "transformers", "tokenizers", "sentencepiece", "mujoco"}
+SIMULATORS = {"bddl", "libero", "mani_skill", "metaworld", "mplib", "robosuite", "sapien"}
 REGISTRY = load_plugins()
 COMPONENTS: dict[str, ComponentSpec] = {
     f"{kind} {component.spec.name}": component.spec
@@ -42,12 +44,33 @@ def test_a_plugin_states_the_api_and_has_its_configuration(name):
 
 
 def test_listing_and_planning_load_nothing_heavy():
-    """Every command imports the modules of plugins, a dry run those of settings and facts too."""
+    """Every command imports the modules of plugins, a dry run those of settings and facts too, and
+    those of envs, whose facts it asks for; `doctor` asks all plugins."""
     targets = [target for spec in COMPONENTS.values() for target in (spec.config, spec.spec)]
+    envs = [spec for spec in COMPONENTS.values() if spec.kind == "env"]
+    targets += [spec.target for spec in envs]
     modules = {target.partition(":")[0] for target in targets if target is not None}
     modules |= {plugin.__name__ for plugin in PLUGINS.values()}
     assert len(modules) > 20
     code = "".join(f"import {module}\n" for module in sorted(modules))
+    code += "from rlcore.plugins.import_target import load_target\n"
+    for spec in envs:
+        if spec.name != "gymnasium":  # asks an env, in a process of its own
+            code += f"load_target({spec.spec!r})(load_target({spec.config!r})())\n"
     code += "import json, sys\nprint(json.dumps([*sys.modules]))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert set(json.loads(done.stdout)) & HEAVY == set()
+    assert set(json.loads(done.stdout)) & (HEAVY | SIMULATORS | {"cv2", "PIL", "scipy"}) == set()
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in REGISTRY.names("env") if n not in ("gymnasium", "toy")]
+)
+def test_doctor_of_an_env_is_silent_about_runs_without_it(name):
+    (plugin,) = (plugin for plugin in PLUGINS.values() if name in _envs_of(plugin))
+    other = SimpleNamespace(active_envs={"eval": SimpleNamespace(env_type="other")})
+    assert plugin.rlcore_doctor(other) == []
+
+
+def _envs_of(plugin):
+    components = plugin.rlcore_components() if hasattr(plugin, "rlcore_components") else []
+    return [spec.name for spec in components if spec.kind == "env"]

@@ -84,3 +84,17 @@ def test_every_number_has_a_range_and_its_default_lies_in_it():
             assert large == (key.range.magnitude_limit > 10**6), key.path
             assert not [number for number in EXTREME if number in key.range], key.path
         assert all(number in key.range for number in numbers), key.path
+
+
+def test_keys_of_envs_and_models_take_what_is_noted(snapshot):
+    """Their ranges and choices: core refuses every other value."""
+    slots = [slot for slot in SLOTS if slot.kind in ("env", "model")]
+    registry = load_plugins()
+    noted = [
+        f"{key.path} of {name}: {key.range} {key.choices}"
+        for slot in slots
+        for name in registry.names(slot.kind)
+        for key in schema_tree.walk(default_settings(registry, slot, name), slot.section)
+        if not key.section and (key.choices or key.range != Range())
+    ]
+    assert sorted(set(noted)) == snapshot

@@ -15,7 +15,6 @@ from sameness import assert_same, numbers, tensors
 from test_pairs import COMMON
 
 from rlcore.api import build_policy, open_run
-from rlcore.cli.main import main
 from rlcore.contracts.rng import RowKeys
 from rlcore.learner.acting import without_acting_networks
 from rlcore.rollout.batch_invariance import random_observation
@@ -79,17 +78,6 @@ def test_a_loaded_policy_is_the_frozen_one_under_the_actors_mean_noise(whole: Pa
     assert np.array_equal(steered.actions, given.actions)
     itself = without_acting_networks(policy).act(inputs, keys, deterministic=True)
     assert not np.array_equal(steered.actions, itself.actions)
-
-
-@pytest.mark.long
-def test_an_evaluation_is_verified(whole: Path, capsys):
-    assert main(["eval", str(whole), "--verify"]) == 0
-    assert "came out as before" in capsys.readouterr().out
-
-
-def test_an_export_names_the_algorithm_that_acts(whole: Path, tmp_path: Path, capsys):
-    assert main(["export", str(whole), str(tmp_path / "out")]) == 0
-    assert "algorithm=dsrl" in capsys.readouterr().out
 
 
 @pytest.mark.quick(1)

@@ -56,19 +56,6 @@ def test_success_inside_a_chunk_ends_the_row_there(make) -> None:
     np.testing.assert_array_equal(after.observation["states"], result.observation["states"])
 
 
-def test_rewards_are_scaled_and_made_relative(make) -> None:
-    env = make(1, 0)
-    scaled = make(1, 0, reward_coef=5.0)
-    relative = make(1, 0, use_rel_reward=True)
-    for each in (env, scaled, relative):
-        start(each)
-    plain = env.chunk_step(full_speed(4)).rewards[0]
-    np.testing.assert_allclose(scaled.chunk_step(full_speed(4)).rewards[0], 5 * plain, rtol=1e-6)
-    gained = relative.chunk_step(full_speed(4)).rewards[0]
-    # minus the distance in the first step; then 0.1 nearer in each
-    np.testing.assert_allclose(gained, [plain[0], 0.1, 0.1, 0.1], rtol=1e-4)
-
-
 def test_infos_hold_each_rows_last_values(make) -> None:
     env = make(3, 2)
     episodes = [Episode(0, 1), Episode(1, 2), Episode(1, 3)]

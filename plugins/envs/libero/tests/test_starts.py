@@ -7,7 +7,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pytest
-from libero_cases import DRAWER, MILK, SOUP, STOVE, EnvMaker, needs_libero, small_config
+from libero_cases import DRAWER, SOUP, STOVE, EnvMaker, needs_libero, small_config
 from libero_scenes import require_liberos_own
 from rlcore_env_libero.pool import make_pool
 from rlcore_env_libero.scene import CHANGED
@@ -110,16 +110,6 @@ def test_episodes_change_nothing_in_the_model_but_what_is_put_back(suite: str, t
     assert differing_arrays(scene.model, unused.scene.model) == set()
     for pool in pools:
         pool.close()
-
-
-@pytest.mark.long
-def test_narrowing_the_tasks_does_not_change_starts(
-    shared_env: SimulatedEnv, make: EnvMaker
-) -> None:
-    wide = make(1, 0, tasks=[MILK, SOUP])
-    first, _ = wide.reset(options={"episodes": [Episode(1, 4)]})
-    second, _ = shared_env.reset(options={"episodes": [Episode(0, 4)] * 2})
-    np.testing.assert_array_equal(first["states"][0], second["states"][0])
 
 
 def test_numpys_global_generator_is_left_as_it_was(shared_env: SimulatedEnv) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
@@ -411,28 +410,7 @@ def test_a_run_without_assets_ends_before_any_worker_starts(
     assert not (bare / "logs").exists()
 
 
-def test_doctor_is_silent_about_runs_without_maniskill() -> None:
-    other = SimpleNamespace(env_type="other")
-    assert plugin.rlcore_doctor(SimpleNamespace(active_envs={"eval": other})) == []
-
-
 # -- levels ---------------------------------------------------------------------------------
-
-
-def test_spec_and_env_module_load_no_simulator() -> None:
-    code = (
-        "import sys\n"
-        "import rlcore_env_maniskill.plugin, rlcore_env_maniskill.env\n"
-        "from rlcore_env_maniskill.settings import ManiSkillConfig\n"
-        "from rlcore_env_maniskill.spec import env_spec\n"
-        "from rlcore_env_maniskill.doctor import doctor_checks\n"
-        "assert len(env_spec(ManiSkillConfig()).tasks) == 12\n"
-        "doctor_checks([ManiSkillConfig()])\n"
-        "heavy = {'sapien', 'mani_skill', 'gymnasium', 'torch', 'ray', 'cv2'}\n"
-        "print(sorted(heavy & set(sys.modules)))\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_put_on_plate_names_all_sentences_of_its_variants() -> None:

@@ -80,22 +80,6 @@ def test_across_the_major_versions_of_numpy_only_dense_rewards_differ(
         np.testing.assert_allclose(one["rewards"], other["rewards"], rtol=0, atol=1e-6)
 
 
-def test_a_dry_run_lists_interpreters_and_what_they_lack(
-    twin_venv: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    python = [f"env.train.python={twin_venv}", "env.eval.python=/no/python"]
-    assert main(["collect", "env=metaworld", *python, "--dry-run"]) == 0
-    rows = capsys.readouterr().out.split("env.train.python: ")[-1].splitlines()
-    there, missing, fix = rows[:3]
-    assert there.startswith(f"{twin_venv}/bin/python: python 3.")
-    assert f"metaworld {version('metaworld')}, " in there
-    assert missing.startswith("missing  env.eval.python: /no/python")
-    assert fix.endswith("rlcore venv create metaworld")
-    assert main(["collect", "env=metaworld", *python]) == 2
-    error = capsys.readouterr().err
-    assert "env.eval.python: /no/python" in error and "rlcore venv create metaworld" in error
-
-
 @pytest.mark.filterwarnings("ignore:actor.model.model_path is null")
 def test_an_evaluation_does_not_need_the_interpreter_of_training(refused, twin_venv: Path) -> None:
     python = ["env.train.python=/no/python", f"env.eval.python={twin_venv}"]

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
-from internals import check, compose, evaluation_columns
+from internals import compose, evaluation_columns
 from metaworld_cases import BUTTON, small_config
 from rlcore_env_metaworld import doctor, plugin
 from rlcore_env_metaworld.env import make_env
@@ -109,39 +109,6 @@ def test_invalid_tasks_are_refused(refused, settings: dict, named: str) -> None:
         env_spec(small_config(**settings))
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
-        "benchmark=mt5",
-        "camera=corner5",
-        "reward=spars",
-        "split=test",
-        "image_size=0",
-        "max_episode_steps=0",
-        "settle_steps=-1",
-        "cached_simulators=-1",
-    ],
-)
-def test_a_value_that_a_key_does_not_take_is_refused(refused, setting: str) -> None:
-    key, _, value = setting.partition("=")
-    with refused(ConfigError, f"env.train.{key}", value):
-        check(compose(["env=metaworld", f"env.train.{setting}"], require=("env",)))
-
-
-def test_ml45_spec_and_env_module_load_no_simulator() -> None:
-    code = (
-        "import sys\n"
-        "import rlcore_env_metaworld.plugin, rlcore_env_metaworld.env\n"
-        "from rlcore_env_metaworld.settings import MetaWorldConfig\n"
-        "from rlcore_env_metaworld.spec import env_spec\n"
-        "assert len(env_spec(MetaWorldConfig(benchmark='ml45_train')).tasks) == 45\n"
-        "heavy = {'mujoco', 'metaworld', 'gymnasium', 'torch', 'ray', 'scipy'}\n"
-        "print(sorted(heavy & set(sys.modules)))\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
 @pytest.mark.parametrize("name", ["metaworld", "metaworld_50", "metaworld_45"])
 def test_config_files_name_existing_settings(name: str) -> None:
     from importlib.resources import files
@@ -211,8 +178,3 @@ def test_the_version_that_the_documents_print_is_taken() -> None:
         list(lacking(Interpreter("", "3.11.0", PACKAGES | {"metaworld": "3.0.0"}), component)) == []
     )
     assert list(lacking(Interpreter("", "3.11.0", PACKAGES | {"metaworld": "2.0.0"}), component))
-
-
-def test_doctor_is_silent_about_runs_without_metaworld() -> None:
-    other = SimpleNamespace(env_type="other")
-    assert plugin.rlcore_doctor(SimpleNamespace(active_envs={"eval": other})) == []

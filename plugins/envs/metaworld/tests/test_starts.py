@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -15,7 +12,6 @@ from metaworld.sawyer_xyz_env import SawyerXYZEnv
 from metaworld.types import Task
 from metaworld_cases import BUTTON, CAMERA, DRAWER, EnvMaker, small_config, view_of
 from rlcore_env_metaworld.simulator import CHANGED, MetaWorldSimulator
-from rlcore_env_metaworld.spec import HELDOUT_TRIALS, TRAIN_TRIALS
 from rlcore_env_metaworld.tasks import SENTENCES
 from rlcore_mujoco.model import differing_arrays
 from rlcore_mujoco.render import Renderers
@@ -61,27 +57,6 @@ def test_start_is_bitwise_the_same_after_dirty_episodes(task: str) -> None:
     assert not np.array_equal(fresh[3], fresh[10_003])
 
 
-def digest_in_new_process(task: str, trial: int) -> str:
-    code = (
-        "import hashlib; from test_starts import *\n"
-        f"state = started(simulator_of({task!r}), {trial})\n"
-        "print(hashlib.sha256(state.tobytes()).hexdigest())"
-    )
-    command = [sys.executable, "-c", code]
-    folder = __file__.rpartition("/")[0]
-    return subprocess.run(
-        command, capture_output=True, text=True, check=True, cwd=folder
-    ).stdout.strip()
-
-
-@pytest.mark.long
-def test_start_is_bitwise_the_same_in_another_process() -> None:
-    simulator = simulator_of(BUTTON)
-    make_dirty(simulator, trial=77)
-    here = hashlib.sha256(started(simulator, 5).tobytes()).hexdigest()
-    assert digest_in_new_process(BUTTON, 5) == here
-
-
 def metaworlds_own_start(task: str, layout: np.ndarray) -> np.ndarray:
     """What MetaWorld's documented `set_task` and `reset` make of a layout, settled."""
     cls = ALL_V3_ENVIRONMENTS[task]
@@ -115,24 +90,6 @@ def test_an_observation_is_metaworlds_to_the_bit(task: str) -> None:
     theirs, ours = (one._get_curr_obs_combined_no_goal(env) for one in (SawyerXYZEnv, type(env)))
     assert (ours.dtype, ours.tobytes()) == (theirs.dtype, theirs.tobytes())
     assert np.count_nonzero(ours) > (4 if task == BUTTON else 11)
-
-
-def test_trials_differ_within_and_between_the_splits() -> None:
-    simulator = simulator_of(DRAWER, settle_steps=0)
-    layouts = set()
-    for trial in (*TRAIN_TRIALS[:4], *HELDOUT_TRIALS[:4]):
-        simulator.start(Episode(0, trial))
-        layouts.add(simulator._env._last_rand_vec.tobytes())
-    assert len(layouts) == 8
-
-
-def test_narrowing_the_tasks_does_not_change_starts(make: EnvMaker) -> None:
-    wide = make(1, 0, tasks=[DRAWER, BUTTON])
-    narrow = make(1, 0, tasks=[BUTTON])
-    first, _ = wide.reset(options={"episodes": [Episode(1, 4)]})
-    second, _ = narrow.reset(options={"episodes": [Episode(0, 4)]})
-    np.testing.assert_array_equal(first["states"], second["states"])
-    np.testing.assert_array_equal(first["cameras"][CAMERA], second["cameras"][CAMERA])
 
 
 @pytest.mark.long

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from internals import check, compose
 from rlcore_model_openpi.resolved import resolve
 from rlcore_model_openpi.settings import OpenPIConfig, OpenPIModelConfig
 from rlcore_model_openpi.spec import policy_spec
@@ -137,30 +136,6 @@ def test_contradictions_are_refused(env_spec, refused, model, openpi, word):
     (key, *_) = [*model, *(f"openpi.{name}" for name in openpi)]
     with refused(ConfigError, key.rpartition(".")[2], word, "actor.model."):
         policy_spec(settings(openpi=openpi, **model), env_spec)
-
-
-@pytest.mark.parametrize(
-    ("setting", "word"),
-    [
-        ("num_action_chunks=0", "1"),
-        ("openpi.action_horizon=0", "1"),
-        ("openpi.max_token_len=1", "2"),
-        ("openpi.num_steps=0", "1"),
-        ("openpi.num_images_in_input=4", "[1, 3]"),
-        ("openpi.noise_method=flow_sd", "flow_sde"),
-        ("openpi.noise_level=-1.0", "0"),
-        ("openpi.noise_params=[0.7,-0.3,9]", "-0.3"),
-        ("openpi.noise_logvar_range=[0,1]", "0"),
-        ("openpi.value_vlm_mode=max_token", "mean_token"),
-        ("openpi.value_type=action_levl", "action_level"),
-        ("lora_rank=0", "1"),
-    ],
-)
-def test_values_that_a_key_does_not_take_are_refused(refused, setting, word):
-    """What stands at the key is checked there, before the settings are held against each other."""
-    overrides = ["env=toy", "model=pi0", "algorithm=ppo", f"actor.model.{setting}"]
-    with refused(ConfigError, f"actor.model.{setting.partition('=')[0]}", word):
-        check(compose(overrides))
 
 
 def test_envs_too_wide_for_the_network_are_refused(refused):

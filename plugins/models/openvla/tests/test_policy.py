@@ -34,7 +34,7 @@ def prepared(policy: TokenPolicy, rows: int):
 
 @pytest.mark.parametrize("deterministic", [False, True], ids=["sampled", "greedy"])
 @pytest.mark.parametrize("top_k", [-1, 1, 20])
-@pytest.mark.parametrize("temperature", [0.2, 1.0, 1.6])
+@pytest.mark.parametrize("temperature", [0.2, 1.6])
 def test_act_and_evaluate_agree(build, temperature, top_k, deterministic):
     """Also the density of greedy tokens, which act itself does not report."""
     policy = build(temperature=temperature, top_k=top_k, num_action_chunks=2)
@@ -151,13 +151,6 @@ def test_actions_are_in_the_bounds_of_the_data_as_in_the_original(build):
     assert processor.resolved.epsilon == 0.0
 
 
-def test_only_the_entries_the_env_executes_are_scored(build):
-    policy = build(action_dim=7, action_entries=[0, 1, 2, 6])
-    out = policy.act(prepared(policy, 3), keys(3))
-    assert out.actions.shape == (3, 1, 4) and out.logprobs.shape == (3, 1, 4)
-    assert out.replay["action_tokens"].shape == (3, 1, 7)
-
-
 @pytest.mark.parametrize("deterministic", [False, True], ids=["sampled", "greedy"])
 def test_entries_that_are_not_executed_decide_nothing(build, deterministic):
     """They hold the middle token of 256, whatever is drawn, stored or demonstrated there; else
@@ -166,6 +159,7 @@ def test_entries_that_are_not_executed_decide_nothing(build, deterministic):
     inputs = prepared(policy, 3)
     out = policy.act(inputs, keys(3), deterministic=deterministic)
     tokens = out.replay["action_tokens"]
+    assert out.actions.shape == (3, 2, 4) and tokens.shape == (3, 2, 7)
     assert (tokens[..., 3:6] == 128).all() and (tokens[..., [0, 1, 2, 6]] != 128).any()
     changed = tokens.clone()
     changed[..., 3:6] = 5

@@ -58,12 +58,6 @@ def test_a_dry_run_counts_reference_weights(capsys):
     assert more == pytest.approx(4 * spec.trainable_parameters / 2**20, abs=0.03)
 
 
-def test_a_chunk_longer_than_an_episode_is_refused(capsys):
-    assert main([*TINY_RUN, "actor.model.num_action_chunks=400"]) != 0
-    printed = capsys.readouterr().err
-    assert "num_action_chunks" in printed and "env.train.max_episode_steps" in printed
-
-
 @pytest.mark.parametrize(
     ("key", "value", "word"),
     [

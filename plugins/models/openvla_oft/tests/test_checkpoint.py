@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -721,10 +721,3 @@ def test_other_statistics_of_a_checkpoint_survive_a_fit(
     assert found.keys() == {"bridge", "libero_no_noops"} and found["bridge"] == entry
     fitted = found["libero_no_noops"]["action"]
     assert fitted["q01"] != entry["action"]["q01"] and fitted["mask"] == entry["action"]["mask"]
-
-
-def test_top_k_takes_0_and_minus_1_for_all_tokens():
-    """0 switches it off in the published settings, -1 in ours."""
-    field = next(each for each in fields(OpenVLAOFTConfig) if each.name == "top_k")
-    allowed = field.metadata["range"]
-    assert 0 in allowed and -1 in allowed and -2 not in allowed

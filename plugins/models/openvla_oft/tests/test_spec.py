@@ -90,11 +90,6 @@ def test_keys_of_a_critic_mean_nothing_without_one(env_spec):
     assert policy_spec(settings(**keys), env_spec) == policy_spec(settings(), env_spec)
 
 
-def test_an_instruction_that_is_too_long_for_the_prompt_is_refused(env_spec, refused):
-    with refused(ConfigError, "max_prompt_length", "6"):
-        make(settings(max_prompt_length=6), env_spec=env_spec)
-
-
 # -- in a run -------------------------------------------------------------------------------------
 
 
@@ -114,11 +109,6 @@ def test_the_published_model_is_planned(registry):
     plan(registry)
     checkpointing = "actor.fsdp_config.gradient_checkpointing=true"
     plan(registry, "actor.model.is_lora=true", checkpointing)
-
-
-def test_a_chunk_longer_than_an_episode_is_refused(registry, refused):
-    with refused(ConfigError, "actor.model.num_action_chunks", "env.train.max_episode_steps"):
-        plan(registry, "actor.model.num_action_chunks=400")
 
 
 def test_the_l1_head_is_for_evaluation(registry, refused):
