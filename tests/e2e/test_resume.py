@@ -50,13 +50,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.long
-def test_after_a_shorter_run(log_path: Path, whole: Path):
-    run = start(log_path, "short", "runner.max_epochs=2")
-    go_on(run, "runner.max_epochs=4")
-    assert_same(run, whole)
-
-
-@pytest.mark.long
 def test_a_resume_from_an_earlier_checkpoint_sets_later_ones_aside(
     log_path: Path, refused, whole: Path, capsys
 ):
