@@ -38,6 +38,7 @@ from rlcore.learner.replay import ReplayStore
 from rlcore.rollout.batch_invariance import random_observation
 from rlcore.runs.metrics import MICRO_BATCH_SIZE, rollout_metrics
 from rlcore.runs.replay_files import REPLAY
+from rlcore.utils.spans import OFF, Spans
 from rlcore.validation.policy import check_parameter_groups
 
 OPTIMIZER = "optimizer."  # prefix of the optimizer's tensors in a checkpoint
@@ -73,6 +74,7 @@ class Learner:
         device: device on which the policy computes; None: the device of its parameters.
         env: env that the policy acts in; needed if the algorithm has networks or a replay.
         keeps: what to store in the replay if the algorithm asks for none.
+        spans: recorder of the worker.
 
     Attributes:
         remarks: warnings for the user about the updates so far, by cause.
@@ -89,7 +91,9 @@ class Learner:
         device: torch.device | None = None,
         env: EnvSpec | None = None,
         keeps: ReplayNeeds | None = None,
+        spans: Spans = OFF,
     ) -> None:
+        self._spans = spans
         self._policy = without_acting_networks(policy)
         self._acting = policy if isinstance(policy, ActingPolicy) else None
         self._algorithm = algorithm
@@ -234,7 +238,7 @@ class Learner:
         """Run the algorithm's steps; return the metrics of applied steps, and counts."""
         metrics = Metrics()
         counts = _StepCounts()
-        for step in steps:
+        for step in self._recorded(steps):
             if unknown := set(step.trains) - self._groups.keys():
                 raise AlgorithmError(
                     f"algorithm {self._config.name}: a step trains {sorted(unknown)}, expected "
@@ -273,6 +277,13 @@ class Learner:
             counts.samples += step.samples
             counts.zero_gradient += report.grad_norm == 0.0
         return metrics, counts
+
+    def _recorded(self, steps: Iterable[Step]) -> Iterator[Step]:
+        """Yield the steps, and record what the loop does with each; equal steps are one span."""
+        for step in steps:
+            name = f"train {' and '.join(step.trains)}"
+            with self._spans.measure("learner", name, group=True):
+                yield step
 
     def _grad_norms(self, step: Step, report: StepReport) -> dict[str, Metric]:
         """Return the metrics of gradient norms. The first norm has the name of the step, and the

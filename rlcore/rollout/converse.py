@@ -28,22 +28,32 @@ from rlcore.rollout.messages import (
     Send,
 )
 from rlcore.rollout.trace import Tracer
+from rlcore.utils.spans import OFF, WAIT, Spans
 from rlcore.validation.policy import check_inputs, check_output
 
+ROW = "policy"
+"""Row of the spans of a conversation."""
 
-def converse(policy: Policy, job: RolloutJob) -> Conversation:
-    """Send actions to all routes until each is finished, and return a :class:`RolloutResult`."""
+
+def converse(policy: Policy, job: RolloutJob, spans: Spans = OFF) -> Conversation:
+    """Send actions to all routes until each is finished, and return a :class:`RolloutResult`.
+
+    Args:
+        policy: policy that acts.
+        job: the job of this worker.
+        spans: recorder of the worker.
+    """
     temperature = job.order.temperature
     if temperature is None or not policy.spec.has_temperature:
-        return (yield from _converse(policy, job))
+        return (yield from _converse(policy, job, spans))
     policy.set_temperature(temperature)
     try:
-        return (yield from _converse(policy, job))
+        return (yield from _converse(policy, job, spans))
     finally:
         policy.set_temperature(None)
 
 
-def _converse(policy: Policy, job: RolloutJob) -> Conversation:
+def _converse(policy: Policy, job: RolloutJob, spans: Spans) -> Conversation:
     result = RolloutResult(seconds={"policy": 0.0, "wait_env": 0.0}, weights=job.weights)
     acting_update = job.order.update - job.order.staleness
     builder = TrajectoryBuilder(version=acting_update) if job.order.keep else None
@@ -54,11 +64,12 @@ def _converse(policy: Policy, job: RolloutJob) -> Conversation:
     while expected:
         for route in list(expected):
             begin = time.perf_counter()
-            message: EnvMessage = yield Receive(
-                route.observations,
-                job.env_timeout,
-                f"stage {route.stage} of env worker {route.env_rank}",
-            )
+            with spans.measure(ROW, f"{WAIT}observations"):
+                message: EnvMessage = yield Receive(
+                    route.observations,
+                    job.env_timeout,
+                    f"stage {route.stage} of env worker {route.env_rank}",
+                )
             result.seconds["wait_env"] += time.perf_counter() - begin
             if message.sequence != expected[route]:
                 raise WorkerError(
@@ -70,7 +81,7 @@ def _converse(policy: Policy, job: RolloutJob) -> Conversation:
                 successes = sum(outcome.success for outcome in message.finished)
                 yield Count({"episodes": len(message.finished), "successes": successes})
             if builder is not None:
-                _add_outcome(builder, policy, job, message, answered.get(route))
+                _add_outcome(builder, policy, job, message, answered.get(route), spans)
             if tracer is not None and message.outcome is not None:
                 tracer.add_outcome(message.outcome)
             if message.observation is None:
@@ -79,7 +90,7 @@ def _converse(policy: Policy, job: RolloutJob) -> Conversation:
                 continue
             expected[route] += 1
             answered[route] = message
-            actions = _act(builder, tracer, policy, job, message)
+            actions = _act(builder, tracer, policy, job, message, spans)
             result.seconds["policy"] += time.perf_counter() - begin
             yield Send((route.actions,), actions)
     if builder is not None and builder.columns():
@@ -96,10 +107,11 @@ def _act(
     policy: Policy,
     job: RolloutJob,
     message: EnvMessage,
+    spans: Spans,
 ) -> np.ndarray:
     """Return the actions for the waiting rows of a message, and record the decisions."""
     assert message.observation is not None
-    inputs, output = _decide(policy, job, message.observation, job.keys(message.rows))
+    inputs, output = _decide(policy, job, message.observation, job.keys(message.rows), spans)
     if builder is not None:
         builder.add_decisions(message.rows, inputs, output)
     if tracer is not None:
@@ -108,21 +120,23 @@ def _act(
 
 
 def _decide(
-    policy: Policy, job: RolloutJob, observation: Observation, keys: RowKeys
+    policy: Policy, job: RolloutJob, observation: Observation, keys: RowKeys, spans: Spans
 ) -> tuple[Inputs, PolicyOutput]:
     """Return the policy's inputs and its decisions, both checked against its spec.
 
     If the job has a shift, the actions include the offset of their episode.
     """
     rows = len(keys)
-    inputs = check_inputs(policy.spec, rows, policy.prepare(observation))
-    output = decide(
-        policy,
-        inputs,
-        keys,
-        deterministic=job.order.deterministic,
-        forward_batch=job.forward_batch,
-    )
+    with spans.measure(ROW, "prepare"):
+        inputs = check_inputs(policy.spec, rows, policy.prepare(observation))
+    with spans.measure(ROW, "forward"):
+        output = decide(
+            policy,
+            inputs,
+            keys,
+            deterministic=job.order.deterministic,
+            forward_batch=job.forward_batch,
+        )
     output = check_output(policy.spec, rows, output)
     if job.shift:
         # keys without the decision number, so that all decisions of an episode get one offset
@@ -139,6 +153,7 @@ def _add_outcome(
     job: RolloutJob,
     message: EnvMessage,
     before: EnvMessage | None,
+    spans: Spans,
 ) -> None:
     """Add the outcome of the last chunk, and the requested values after it, to the trajectory.
 
@@ -147,6 +162,7 @@ def _add_outcome(
 
     Args:
         before: previous message of the route, whose rows acted; None before the first chunk.
+        spans: recorder of the worker.
     """
     outcome = message.outcome
     if outcome is None or before is None:
@@ -156,5 +172,5 @@ def _add_outcome(
         return
     rows = [before.rows[index] for index in outcome.bootstrap_rows]
     keys = job.keys(row._replace(decision=row.decision + 1) for row in rows)
-    _, output = _decide(policy, job, outcome.bootstrap_observation, keys)
+    _, output = _decide(policy, job, outcome.bootstrap_observation, keys, spans)
     builder.add_bootstrap([row.column for row in rows], output.values)

@@ -59,6 +59,7 @@ class RunFolder:
     manifest = FolderPath("manifest.json")
     metrics = FolderPath(METRICS)
     summary = FolderPath("summary.json")
+    trace = FolderPath("trace.json")
     recipe = FolderPath(RECIPE)
     report = FolderPath("report.html")
     tensorboard = FolderPath("tensorboard")

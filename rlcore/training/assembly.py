@@ -191,6 +191,7 @@ def _env_workers(
                 num_processes=placement.cores(placement.allocation(process)),
                 restarts=config.cluster.simulator_restarts,
                 policy_timeout=config.cluster.timeouts.policy,
+                traced=config.runner.trace,
                 beside_actor=not actor_resources.isdisjoint(process.resources),
             ),
             placement.allocation(process),
@@ -240,4 +241,5 @@ def policy_settings(
         env_spec=env_spec,
         seed=config.runner.seed,
         threads=1,
+        traced=config.runner.trace,
     )

@@ -105,6 +105,7 @@ def evaluate(
         metrics=metrics,
     )
     session.trackers.log(metrics, step=update)
+    session.collect_trace()
     rate = success_rate([*success_by_start(results).values()])
     remark = caveat(assembly)
     session.progress.line(

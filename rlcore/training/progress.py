@@ -19,6 +19,7 @@ from rich.text import Text
 
 from rlcore.utils.console import Canvas
 from rlcore.utils.durations import update_seconds
+from rlcore.utils.spans import OFF, Spans
 from rlcore.utils.text import format_duration
 
 UPDATE_LINE = {
@@ -53,12 +54,16 @@ class Stopwatch:
 class Clock:
     """Wall-clock time per named phase, summed over repetitions; `seconds` in `summary.json`.
 
+    Args:
+        spans: recorder to which phases are added as spans of the row "phases".
+
     Attributes:
         seconds: seconds by phase.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, spans: Spans = OFF) -> None:
         self.seconds: dict[str, float] = {}
+        self._spans = spans
 
     @contextmanager
     def measure(self, phase: str) -> Iterator[Stopwatch]:
@@ -66,7 +71,8 @@ class Clock:
         watch = Stopwatch()
         begin = time.perf_counter()
         try:
-            yield watch
+            with self._spans.measure("phases", phase):
+                yield watch
         finally:
             watch.seconds = time.perf_counter() - begin
             self.add(phase, watch.seconds)

@@ -13,7 +13,7 @@ from rlcore.checks.held_out import HELD_OUT, starts_in_words
 from rlcore.config.component_specs import algorithm_needs
 from rlcore.config.compose import recipe_of, to_yaml
 from rlcore.config.schema import RunConfig
-from rlcore.contracts.errors import UserError
+from rlcore.contracts.errors import UserError, WorkerError
 from rlcore.contracts.run import Run, Steering, Totals
 from rlcore.contracts.specs import OtherInterpreter
 from rlcore.plugins.registry import Registry, load_plugins
@@ -34,9 +34,11 @@ from rlcore.runs.trackers import Trackers, open_trackers
 from rlcore.training.assembly import Assembly
 from rlcore.training.callbacks import RunHooks
 from rlcore.training.progress import Clock, Progress
+from rlcore.training.tracing import RunTrace
 from rlcore.training.trained_on import learned_before
 from rlcore.utils.kernels import KEY as KERNELS_KEY
 from rlcore.utils.kernels import RecordedKernels, manifest_entry, read_kernels, warnings_for
+from rlcore.utils.spans import Spans
 from rlcore.workers.backend import load_backend, make_group
 from rlcore.workers.group import WorkerGroup
 
@@ -71,6 +73,7 @@ class Session:
             of :class:`Steering`; None if no rollout is ahead (`runner.loop`).
         due: whether a regular checkpoint is due after the last update, stopped or not.
         warned: warnings of the learner that were already shown.
+        trace: trace of this session; None without `runner.trace`.
     """
 
     assembly: Assembly
@@ -92,6 +95,7 @@ class Session:
     ahead: dict[str, Any] | None = None
     due: bool = False
     warned: set[str] = field(default_factory=set)
+    trace: RunTrace | None = None
 
     @property
     def config(self) -> RunConfig:
@@ -173,6 +177,11 @@ class Session:
         for line in warnings_for(kernels, invariance, batch, earlier):
             self.progress.line(line)
 
+    def collect_trace(self) -> None:
+        """Add what was done since the last call to the trace, if there is one."""
+        if self.trace is not None:
+            self.trace.collect()
+
     def _write_manifest(self) -> None:
         """Write the manifest to the run folder and to the attempt's folder."""
         for folder in (self.folder.path, self.attempt):
@@ -221,7 +230,8 @@ def open_session(
     load_backend(config.cluster).check_nodes(config, worker_specs, runs)
     manifest = _manifest(assembly, at, interpreters)
     logger = config.runner.logger
-    clock = Clock()
+    spans = Spans(config.runner.trace)
+    clock = Clock(spans)
     with contextlib.ExitStack() as stack:
         run_files = _run_files(config, registry)
         if folder is None:
@@ -258,7 +268,22 @@ def open_session(
         stack.enter_context(attempts.ending(session.attempt))
         session.record_batch_invariance(recorded_kernels)
         session.report_upgrades(previous_versions)
+        if config.runner.trace:
+            session.trace = stack.enter_context(_traced(session, spans))
         yield session
+        with contextlib.suppress(WorkerError):  # the run has ended well
+            session.collect_trace()
+
+
+@contextlib.contextmanager
+def _traced(session: Session, spans: Spans) -> Iterator[RunTrace]:
+    """Open the trace of a session; that of the previous attempt moves into its folder."""
+    attempts.archive(session.attempt, [session.folder.trace])
+    trace = RunTrace(session.folder, spans, session.group)
+    try:
+        yield trace
+    finally:
+        session.progress.line(trace.close())
 
 
 def caveat(assembly: Assembly, side: str = "eval") -> str:

@@ -184,6 +184,7 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
             runner, update, session.totals.env_steps, before[0].env_steps
         )
         session.trackers.log(metrics, step=update)
+        session.collect_trace()
         if not session.config.selects_on_validation:
             session.successes.append(metrics["env/success_once"])
         evaluation_seconds = _remaining_evaluation_seconds(session, update)

@@ -59,6 +59,7 @@ class ActorWorker(PolicyWorker):
                 device=self.device,
                 env=self._settings.env_spec,
                 keeps=self._settings.keeps,
+                spans=self.spans,
             )
         return self._learner
 

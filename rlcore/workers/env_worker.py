@@ -31,6 +31,7 @@ from rlcore.rollout.messages import (
     Route,
     Send,
 )
+from rlcore.utils.spans import WAIT, Spans, Taken
 from rlcore.validation.faults import require_component
 from rlcore.workers.checked_env import CheckedEnv
 from rlcore.workers.restarting_env import RestartingEnv
@@ -78,6 +79,7 @@ class EnvWorkerSettings:
         num_processes: simulator processes of this worker over all stages.
         restarts: number of consecutive restarts of lost simulators before the run fails.
         policy_timeout: seconds to wait for actions of the policy.
+        traced: whether the worker records what it does (`runner.trace`).
         beside_actor: whether an actor is placed on one of this worker's resources.
     """
 
@@ -88,7 +90,13 @@ class EnvWorkerSettings:
     num_processes: int
     restarts: int
     policy_timeout: float
+    traced: bool = False
     beside_actor: bool = False
+
+
+def _row(stage: int) -> str:
+    """Return the row of a stage's spans."""
+    return f"stage {stage}"
 
 
 def build_env(target: str, config: EnvConfig, **settings: int) -> Env:
@@ -136,6 +144,7 @@ class EnvWorker:
 
     def __init__(self, settings: EnvWorkerSettings) -> None:
         self._settings = settings
+        self.spans = Spans(settings.traced)
         self._envs: dict[str, list[CheckedEnv]] = {}
         self._suspended: set[str] = set()
 
@@ -202,8 +211,10 @@ class EnvWorker:
         """Play the job's columns: yield Send and Receive requests, return an InteractReport."""
         self.start(job.side)
         players = [
-            StagePlayer(env, columns, job)
-            for env, columns in zip(self._envs[job.side], job.columns, strict=True)
+            StagePlayer(env, columns, job, self.spans, _row(stage))
+            for stage, (env, columns) in enumerate(
+                zip(self._envs[job.side], job.columns, strict=True)
+            )
         ]
         with self._executor(job.side) as executor:
             yield from self._play(players, executor)
@@ -229,7 +240,8 @@ class EnvWorker:
                     if message.observation is not None:
                         waiting_for = f"actions for stage {stage} of env worker {rank}"
                         timeout = self._settings.policy_timeout
-                        received.append((yield Receive(route.actions, timeout, waiting_for)))
+                        with self.spans.measure(_row(stage), f"{WAIT}actions"):
+                            received.append((yield Receive(route.actions, timeout, waiting_for)))
                 if received:
                     actions = np.concatenate(received)
                     playing[stage] = executor.submit(players[stage].advance, actions)
@@ -271,6 +283,10 @@ class EnvWorker:
         # one episode of each stage in turn, so that all stages simulate
         turns = zip_longest(*per_stage)
         return [demo for demos in turns for demo in demos if demo is not None]
+
+    def take_spans(self) -> Taken:
+        """Return what this worker recorded since the last call, and forget it."""
+        return self.spans.take()
 
     def incidents(self) -> list[str]:
         """Return messages of recovered simulator failures since the last call or report."""

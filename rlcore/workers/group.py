@@ -29,6 +29,7 @@ from rlcore.contracts.specs import Episode
 from rlcore.placement.routes import WeightRoute
 from rlcore.rollout.messages import InteractJob, InteractReport, RolloutJob, RolloutResult
 from rlcore.utils.mkl import BatchInvariance, choose_for_workers, local_processor
+from rlcore.utils.spans import Taken
 from rlcore.utils.text import abbreviate_list
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.worker_specs import ConversationPart, OnCount, WorkerSpecs
@@ -135,6 +136,16 @@ class WorkerGroup(ABC):
         except BaseException:
             self.stop(graceful=False)
             raise
+
+    def take_spans(self) -> dict[str, Taken]:
+        """Return what all workers recorded since the last call, by name (`runner.trace`)."""
+        spans: dict[str, Taken] = {}
+        for role in self._worker_specs.members:
+            component = role.partition("+")[0]
+            per_rank = self._call(component, "take_spans", [{}] * self.ranks(component))
+            for rank, taken in enumerate(per_rank):
+                spans[self._worker_specs.worker_name(role, rank)] = taken
+        return spans
 
     # -- env workers
 

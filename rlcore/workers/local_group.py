@@ -84,8 +84,13 @@ class LocalGroup(WorkerGroup):
     ) -> list[Any]:
         role = self._role(component)
         progress = {} if on_count is None else {"on_progress": on_count}
-        with _worker_errors(role, method), self._time_limit(role, method, "update"):
-            call = getattr(self._workers[role], method)
+        worker = self._workers[role]
+        with (
+            _worker_errors(role, method),
+            self._time_limit(role, method, "update"),
+            worker.spans.call(method),
+        ):
+            call = getattr(worker, method)
             return [call(**arguments, **progress) for arguments in per_rank]
 
     def _talk(
@@ -99,10 +104,15 @@ class LocalGroup(WorkerGroup):
         return next(role for role in self._workers if has_component(role, component))
 
     def _timed_conversation(self, role: str, part: ConversationPart) -> Conversation:
-        conversation: Conversation = getattr(self._workers[role], part.method)(**part.arguments)
+        worker = self._workers[role]
+        conversation: Conversation = getattr(worker, part.method)(**part.arguments)
         limit = "env" if role == "env" else "policy"
         answer = None
-        with _worker_errors(role, part.method), contextlib.closing(conversation):
+        with (
+            _worker_errors(role, part.method),
+            contextlib.closing(conversation),
+            worker.spans.call(part.method),
+        ):
             while True:
                 try:
                     with self._time_limit(role, part.method, limit):

@@ -21,6 +21,7 @@ from rlcore.contracts.errors import AlgorithmError, PolicyError, WorkerError
 from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, PolicySpec, ReplayNeeds
 from rlcore.plugins.import_target import load_target
 from rlcore.utils.mkl import BatchInvariance
+from rlcore.utils.spans import Spans, Taken
 from rlcore.validation.faults import require_component
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class PolicyWorkerSettings:
             holds all parameters.
         offload: whether the worker offloads its device memory to the host while other workers use
             the device.
+        traced: whether the worker records what it does (`runner.trace`).
         host: address of the worker's node for other nodes. A backend that spans nodes sets it in
             the worker's process, as a host name may resolve to a loopback address.
     """
@@ -65,6 +67,7 @@ class PolicyWorkerSettings:
     keeps: ReplayNeeds | None = None
     shards: int = 1
     offload: bool = False
+    traced: bool = False
     host: str = "127.0.0.1"
 
 
@@ -77,6 +80,7 @@ class PolicyWorker:
 
     def __init__(self, settings: PolicyWorkerSettings) -> None:
         self._settings = settings
+        self.spans = Spans(settings.traced)
         self._policy: Policy | None = None
         self._folder: str | None = None  # the policy was loaded from it
         self._full_checksums: dict[str, str] = {}  # of parameters, before sharding
@@ -87,6 +91,10 @@ class PolicyWorker:
         self._trajectory: Trajectory | None = None  # None also if this rank got no columns
         self._gathered = False
         self._connections: RouteConnections | None = None
+
+    def take_spans(self) -> Taken:
+        """Return what this worker recorded since the last call, and forget it."""
+        return self.spans.take()
 
     def load_torch(self) -> None:
         """Import torch with the environment variables that this process needs (idempotent)."""

@@ -57,7 +57,7 @@ class RolloutWorker(PolicyWorker):
                 "next rollout",
             )
         self.policy.set_progress(job.order.update)
-        result = yield from converse(self.policy, job)
+        result = yield from converse(self.policy, job, self.spans)
         self._store_columns(result, job.order.stay)
         self._gathered = job.order.keep
         return replace(result, trajectory=None, columns=[])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isfinite
 
@@ -14,6 +15,7 @@ from rlcore.contracts.protocols import ChunkResult, take_rows
 from rlcore.contracts.specs import Episode
 from rlcore.rollout.messages import ChunkOutcome, EnvMessage, InteractJob, WaitingRow
 from rlcore.rollout.schedule import Column
+from rlcore.utils.spans import OFF, Spans
 from rlcore.workers.checked_env import CheckedEnv
 from rlcore.workers.column_queue import ColumnQueue
 
@@ -59,6 +61,8 @@ class StagePlayer:
         env: the vector env.
         columns: the columns to play.
         job: settings of the job; its `columns` are those of all stages.
+        spans: recorder of the worker.
+        row: row of this player's spans.
 
     Attributes:
         env_steps: env steps so far, over all rows.
@@ -66,9 +70,18 @@ class StagePlayer:
         videos: footage of the filmed columns, by column number.
     """
 
-    def __init__(self, env: CheckedEnv, columns: tuple[Column, ...], job: InteractJob) -> None:
+    def __init__(
+        self,
+        env: CheckedEnv,
+        columns: tuple[Column, ...],
+        job: InteractJob,
+        spans: Spans = OFF,
+        row: str = "",
+    ) -> None:
         self._env = env
         self._job = job
+        self._spans = spans
+        self._row = row
         self._queue = ColumnQueue(columns, env.processes)
         self._rows: list[_Row | None] = [None] * env.num_envs
         self._waiting: list[int] = []
@@ -98,9 +111,8 @@ class StagePlayer:
         acting = self._waiting
         padded = np.zeros((self._env.num_envs, *actions.shape[1:]), dtype=np.float32)
         padded[acting] = actions
-        begin = time.perf_counter()
-        result = self._env.chunk_step(padded)
-        self.seconds["env_chunk"] += time.perf_counter() - begin
+        with self._measure("env_chunk"):
+            result = self._env.chunk_step(padded)
         self._store_frames(result)
         outcomes = {
             part: self._outcome([row for row in acting if row in block], result)
@@ -109,6 +121,14 @@ class StagePlayer:
         finished: dict[int, EpisodeOutcome] = {}
         fresh = [row for row in acting if self._advance_row(row, result, finished)]
         return self._messages(outcomes, finished, fresh, result)
+
+    @contextmanager
+    def _measure(self, phase: str) -> Iterator[None]:
+        """Add the block's time to that of a phase, and record it."""
+        begin = time.perf_counter()
+        with self._spans.measure(self._row, phase):
+            yield
+        self.seconds[phase] += time.perf_counter() - begin
 
     # -- bookkeeping ------------------------------------------------------------------------
 
@@ -202,14 +222,13 @@ class StagePlayer:
         """
         observation = result.observation if result is not None else None
         if fresh:
-            begin = time.perf_counter()
-            if self._job.record:
-                rows = range(len(self._rows))
-                self._env.record([row for row in rows if self._is_filmed(row)])
-            idle = Episode(0, 0)
-            episodes = [state.episode if state is not None else idle for state in self._rows]
-            observation = self._env.reset(fresh, episodes)
-            self.seconds["env_reset"] += time.perf_counter() - begin
+            with self._measure("env_reset"):
+                if self._job.record:
+                    rows = range(len(self._rows))
+                    self._env.record([row for row in rows if self._is_filmed(row)])
+                idle = Episode(0, 0)
+                episodes = [state.episode if state is not None else idle for state in self._rows]
+                observation = self._env.reset(fresh, episodes)
         self._waiting = [row for row, state in enumerate(self._rows) if state is not None]
         if self._job.record and not self._waiting:
             self._stop_recording()

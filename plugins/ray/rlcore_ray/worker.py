@@ -54,7 +54,7 @@ class WorkerProcess:
             watched: whether the method reports its progress to the driver.
         """
         progress = {"on_progress": self._channel.report} if watched else {}
-        with _without_exit():
+        with _without_exit(), self._worker.spans.call(method):
             return getattr(self._worker, method)(**arguments, **progress)
 
     def talk(self, method: str, arguments: Mapping[str, Any], queues: Mapping[int, Any]) -> Any:
@@ -64,7 +64,7 @@ class WorkerProcess:
             queues: actors with the queues of the env workers that take part, by rank.
         """
         self._channel.of = queues
-        with _without_exit():
+        with _without_exit(), self._worker.spans.call(method):
             return drive(getattr(self._worker, method)(**arguments), self._channel)
 
 

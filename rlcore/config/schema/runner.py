@@ -84,6 +84,11 @@ class RunnerConfig(Settings):
         "this run's folder if there is one",
         False,
     )
+    trace: bool = key(
+        "write trace.json into the run's folder: when each process computed and when it waited, "
+        "for ui.perfetto.dev or chrome://tracing",
+        False,
+    )
     logger: LoggerConfig = key("folder and trackers", LoggerConfig())
 
     @property
