@@ -10,12 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from internals import assemble, compose, train
 from slow_parts import slowed
 from test_replay_runs import RFT
-
-from rlcore.config.compose import compose
-from rlcore.training import train
-from rlcore.training.assembly import assemble
 
 LOCAL = "cluster.backend=local"
 SHORT = [
@@ -64,7 +61,7 @@ def play(
     folder = f"runner.logger.log_path={log_path}", "runner.logger.experiment_name=traced"
     assembly = assemble(compose([*SHORT, *folder, "runner.trace=true", *overrides]))
     begin = time.perf_counter()
-    train.run(slowed(assembly, log_path, chunk=chunk, update=update))
+    train(slowed(assembly, log_path, chunk=chunk, update=update))
     return read(log_path / "traced/trace.json"), time.perf_counter() - begin
 
 
@@ -119,5 +116,5 @@ def test_a_slow_env_and_the_overlap_of_the_asynchronous_loop_are_seen(log_path: 
 
 def test_an_untraced_run_writes_no_trace(log_path: Path):
     folder = f"runner.logger.log_path={log_path}", "runner.logger.experiment_name=plain"
-    train.run(assemble(compose([*SHORT, *folder, "runner.max_epochs=1", LOCAL])))
+    train(assemble(compose([*SHORT, *folder, "runner.max_epochs=1", LOCAL])))
     assert not (log_path / "plain/trace.json").exists()

@@ -35,9 +35,11 @@ from rlcore.training.sft import run as sft
 from rlcore.training.train import run as train
 from rlcore.training.train import update_policy
 from rlcore.utils.mkl import MKL, OURS, current_environment
+from rlcore.utils.spans import CALLS, Span, Taken
 from rlcore.workers.backend import make_group
 
 __all__ = [
+    "CALLS",
     "MKL",
     "OURS",
     "OWN_DIGEST",
@@ -47,6 +49,8 @@ __all__ = [
     "ObserverWarning",
     "OtherVersionError",
     "Session",
+    "Span",
+    "Taken",
     "assemble",
     "check",
     "collect",

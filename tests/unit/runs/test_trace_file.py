@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from internals import CALLS, Span, Taken
+
 from rlcore.runs.trace_file import TraceFile, Waits
-from rlcore.utils.spans import CALLS, Span, Taken
 
 
 def spans(*pairs: tuple[int, int], row: str = "policy", name: str = "forward") -> Taken:
