@@ -30,7 +30,7 @@ def height_in(state: np.ndarray, model: mujoco.MjModel, body: str) -> float:
 @pytest.mark.parametrize(
     "trials",
     [
-        pytest.param([0, 24, 49], id="three"),
+        pytest.param([24], id="one"),
         pytest.param(range(50), id="all", marks=pytest.mark.long),
     ],
 )

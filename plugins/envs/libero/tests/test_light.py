@@ -50,6 +50,7 @@ def test_sentences_are_those_of_the_names_without_scenes() -> None:
     assert not any(c.isupper() or c == "_" for t in SUITES["libero_130"] for c in sentence(t))
 
 
+@pytest.mark.long
 @needs_libero
 def test_tasks_and_sentences_are_liberos_own() -> None:
     """In LIBERO's order, by its own list and its own rule for sentences."""

@@ -42,7 +42,10 @@ def test_a_robot_whose_joints_are_not_known_is_refused(
 
 
 @pytest.mark.usefixtures("vulkan")
-@pytest.mark.parametrize(("task", "joints"), [("DrawTriangle-v1", 7), ("PickCubeSO100-v1", 6)])
+@pytest.mark.parametrize(
+    ("task", "joints"),
+    [pytest.param("DrawTriangle-v1", 7, marks=pytest.mark.long), ("PickCubeSO100-v1", 6)],
+)
 def test_other_arms_have_the_joints_of_the_table(task: str, joints: int) -> None:
     """A stick in place of the hand; a jaw that is one of the joints."""
     from rlcore_env_maniskill.simulator import Simulator
