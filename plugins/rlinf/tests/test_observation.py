@@ -1,5 +1,5 @@
-"""The documents' observation: which camera is which, types, sentences, and what it refuses. Each
-env's tests hold its own shapes."""
+"""The documents' observation: which camera is which, types, sentences, and what it refuses. Shapes
+are those of an env's spec, which the conformance checks compare with its observations."""
 
 from dataclasses import replace
 

@@ -51,17 +51,6 @@ def test_a_batched_scene_equals_the_simulator_of_one_scene(env: BatchedEnv) -> N
 
 
 @pytest.mark.long
-def test_the_time_limit_ends_a_row_inside_a_chunk(env: BatchedEnv) -> None:
-    env.reset(options={"episodes": [Episode(0, 3)]})
-    result = env.chunk_step(ACTIONS)
-    assert result.valid[0].tolist() == [True] * 6 + [False] * 2
-    assert result.truncated[0].tolist() == [False] * 5 + [True, False, False]
-    assert not result.terminated.any() and result.observation["elapsed"].tolist() == [1.0]
-    idle = env.chunk_step(ACTIONS)
-    assert not idle.valid.any() and not idle.rewards.any()
-
-
-@pytest.mark.long
 def test_the_final_observation_is_that_of_the_end(env: BatchedEnv) -> None:
     env.reset(options={"episodes": [Episode(0, 3)]})
     at_end = env.chunk_step(ACTIONS[:, :6]).observation

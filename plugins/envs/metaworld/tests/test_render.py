@@ -57,23 +57,6 @@ def gymnasium_env(task: str, layout: np.ndarray):
     return env
 
 
-@pytest.mark.long
-def test_closing_other_renderers_blackens_nothing(make: EnvMaker) -> None:
-    first, second = make(1, 0), make(2, 0, tasks=[BUTTON, REACH])
-    first.reset()
-    before, _ = second.reset()
-    assert (before["cameras"][CAMERA].mean(axis=(1, 2, 3)) > 20).all()
-    first.close()
-    after, _ = second.reset()
-    np.testing.assert_array_equal(before["cameras"][CAMERA], after["cameras"][CAMERA])
-    # gymnasium's viewer drops the current context when it is closed: the trap itself
-    foreign = gymnasium_env(BUTTON, np.array([0.0, 0.85, 0.115]))
-    foreign.render()
-    foreign.close()
-    after, _ = second.reset()
-    np.testing.assert_array_equal(before["cameras"][CAMERA], after["cameras"][CAMERA])
-
-
 def test_simulators_of_a_task_share_a_renderer_without_mixing() -> None:
     view = view_of(CAMERA, SIZE, fast=True)
     settings = {"tasks": [REACH, BUTTON], "image_size": SIZE, "settle_steps": 0}
@@ -130,18 +113,6 @@ def test_published_view_is_corner4_with_the_same_turn() -> None:
     published = frame_of(view_of(CAMERA, SIZE, fast=True))
     np.testing.assert_array_equal(published, frame_of(view_of("corner4", SIZE, fast=True)))
     assert not np.array_equal(published, frame_of(view_of("corner2", SIZE, fast=True)))
-
-
-def test_fast_rendering_omits_shadows_and_antialiasing() -> None:
-    """Shadows and antialiasing; what that saves depends on what draws (benchmarks/rollout.py)."""
-    frames = {}
-    for fast in (True, False):
-        simulator = started(view_of(CAMERA, SIZE, fast=fast))
-        frames[fast] = drawn(simulator)
-        model = simulator._env.model
-        assert model.light_castshadow.any() == (not fast)
-        assert (model.vis.quality.offsamples > 0) == (not fast)
-    assert not np.array_equal(frames[True], frames[False])
 
 
 @pytest.mark.parametrize("size", [17, 600])

@@ -11,13 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from internals import assemble, compose
 from rlcore_env_robotwin.env import make_env
 from rlcore_env_robotwin.plugin import rlcore_components
 from rlcore_env_robotwin.settings import RoboTwinConfig
 from rlcore_env_robotwin.tasks import BOXES
-from rlcore_rlinf.observation import as_printed
 from rlcore_sapien.vulkan import environment
 from rlcore_simulation.env import SimulatedEnv
 from rlcore_simulation.interpreters import query_interpreter
@@ -263,27 +261,3 @@ class TestStandIn(EnvConformance):
             "num_processes": 1,
             "python": python,
         }
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("wrists", [False, True], ids=["head", "and wrists"])
-def test_the_documents_observation(make: Callable[..., SimulatedEnv], wrists: bool) -> None:
-    """Shapes and types as RoboTwin's page prints them; its sentence too."""
-    camera = RoboTwinConfig().task_config
-    camera.camera.collect_wrist_camera = wrists
-    env = make(2, STACK, instruction_type="task", task_config=camera)
-    observation, _ = env.reset(options={"episodes": [Episode(0, 0), Episode(0, 1)]})
-    printed = as_printed(observation, env.spec)
-    images, states = printed["images"], printed["states"]
-    assert images.shape == (2, 224, 224, 3) and images.dtype == torch.uint8
-    if wrists:
-        assert printed["wrist_images"] is not None
-        assert printed["wrist_images"].shape == (2, 2, 224, 224, 3)
-        assert printed["wrist_images"].dtype == torch.uint8
-    else:
-        assert printed["wrist_images"] is None
-    assert states.shape == (2, 14) and states.dtype == torch.float32
-    assert printed["task_descriptions"] == 2 * [
-        "What action should the robot take to stack the green block on the red block?"
-    ]
-    env.close()

@@ -12,6 +12,7 @@ from rlcore_model_openpi.settings import OpenPIConfig, OpenPIModelConfig
 
 from rlcore.contracts.rng import RowKeys
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 TOLERANCE = 1e-5
 
 EXPERT = {"critic_elapsed": True}
@@ -23,14 +24,6 @@ VALUE_MODES = {
     "per_action": {"value_type": "action_level", **EXPERT},
     "vlm_first": {"value_after_vlm": True, "value_vlm_mode": "first_token"},
 }
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def build(env_spec, *, seed: int = 0, model: dict | None = None, **openpi) -> OpenPIPolicy:

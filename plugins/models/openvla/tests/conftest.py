@@ -7,20 +7,19 @@ from typing import Any
 
 import pytest
 import torch
+from model_fixtures import one_thread
 from rlcore_model_openvla.policy import make
 from rlcore_model_openvla.settings import OpenVLAConfig
 from rlcore_prismatic.policy import TokenPolicy
 from rlcore_testing.conformance.fake_env import fake_env
 
+__all__ = ["one_thread"]
 TINY = {"size": "tiny", "add_value_head": True, "critic_hidden": [16], "num_action_chunks": 1}
 
 
 @pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+def on_one_thread(one_thread: None) -> None:
+    """For all tests of the plugin."""
 
 
 @pytest.fixture

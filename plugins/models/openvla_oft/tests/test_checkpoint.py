@@ -355,32 +355,6 @@ def test_missing_statistics_are_refused(saved, env_spec, refuse):
     refuse(at(settings(), folder), "dataset_statistics.json")
 
 
-@pytest.fixture
-def sharded(env_spec, tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint, "SHARD_BYTES", 500_000)
-    made(settings(), env_spec).save_pretrained(tmp_path)
-    return tmp_path
-
-
-def test_damaged_shards_are_refused(sharded, refuse):
-    """Truncated within the tensors, within the header, to nothing; missing, of another checkpoint,
-    and an index that is none."""
-    first, second, third, *_ = sorted(sharded.glob("model-*"))
-    content = second.read_bytes()
-    for kept in (0.5, 1e-4, 0.0):
-        second.write_bytes(content[: int(len(content) * kept)])
-        refuse(at(settings(), sharded), second.name, text=False)  # with safetensors' own words
-    second.unlink()
-    refuse(at(settings(), sharded), second.name)
-    second.write_bytes(content)
-    whole = first.read_bytes()
-    shutil.copy(third, first)
-    refuse(at(settings(), sharded), first.name)
-    first.write_bytes(whole)
-    (sharded / "model.safetensors.index.json").write_text('{"weight_map": 3}')
-    refuse(at(settings(), sharded), "model.safetensors.index.json")
-
-
 def test_weights_of_another_vocabulary_are_refused(saved, refuse):
     _, folder = saved
     weights = load_file(folder / "model.safetensors")
