@@ -80,9 +80,9 @@ def moments(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[dict[str, dict[st
     def note(what: str) -> None:
         seen[what].append({type(worker).__name__: on_device(worker) for worker in workers})
 
-    def acting(policy: Any, job: Any) -> Any:
+    def acting(*arguments: Any) -> Any:
         note("act")
-        return (yield from act(policy, job))
+        return (yield from act(*arguments))
 
     def learning(self: Learner, *arguments: Any) -> Any:
         try:
