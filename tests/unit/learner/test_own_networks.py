@@ -54,6 +54,19 @@ def test_a_step_trains_only_the_networks_it_names(play):
     assert all(parameter.requires_grad for parameter in policy.parameters())
 
 
+def test_settings_of_the_policys_optimizer_change_the_policy_alone(play):
+    """A network has an optimizer of its own, whose settings are the algorithm's."""
+    trained = []
+    others = {"adam_beta1": 0.5, "adam_beta2": 0.5, "weight_decay": 0.5, "clip_grad": 1e-3}
+    for settings in ({}, others):
+        learner, policy = made(**settings)
+        learner.update(play(value_width=0), 0)
+        trained.append((policy.mean.weight, networks(learner)[WEIGHT]))
+    (policy, critic), (other_policy, other_critic) = trained
+    assert torch.equal(critic, other_critic)
+    assert not torch.equal(policy, other_policy)
+
+
 def test_each_network_of_a_step_has_its_own_gradient_norm(play):
     """The loss 3 a + 4 b of biases a and b of 0: norms of 3 and 4, whatever their features."""
 
