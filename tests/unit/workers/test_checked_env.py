@@ -202,7 +202,7 @@ def test_unused_rows_may_hold_anything(refused):
         env.reset([1], EPISODES)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.int64])
+@pytest.mark.parametrize("dtype", [np.float64, np.int64, np.uint8])
 def test_a_success_of_zero_or_one_is_a_flag(dtype):
     def change(call: str, answer: Any) -> Any:
         if call == "chunk":
