@@ -101,7 +101,7 @@ def and_a_text(client: ServerConnection, message: Any, number: int) -> None:
 
 @pytest.mark.parametrize("answer", [twice, twice_at_the_second, late, and_a_text])
 def test_more_answers_than_observations_are_refused(policy, observation, answer, refused):
-    with answering(answer) as url, refused(PolicyError, url, text=False) as error:
+    with answering(answer) as url, refused(PolicyError, url, "one answer", text=False) as error:
         act(remote_to(url, policy), observation)
     assert "\n" not in error.value.message
 
@@ -212,14 +212,14 @@ def test_a_server_that_is_stopped_is_named_and_leaves_nothing(run, policy, obser
         before = act(remote, observation)
         process.send_signal(signal.SIGSTOP)
         since = time.monotonic()
-        with refused(PolicyError, url, text=False):
+        with refused(PolicyError, url, "2 s", text=False):
             act(remote, observation)
         big = {
             "cameras": {"top": np.zeros((3, 16, 16, 3), np.uint8)},
             "states": observation["states"],
             "task_descriptions": observation["task_descriptions"],
         }
-        with refused(PolicyError, url, text=False):
+        with refused(PolicyError, url, "2 s", text=False):
             act(remote, big)  # a connection of its own, which nobody takes
         assert time.monotonic() - since < 30
         process.send_signal(signal.SIGCONT)

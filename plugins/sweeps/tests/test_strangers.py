@@ -206,9 +206,9 @@ def test_a_folder_of_recipes_runs_no_code(elsewhere, monkeypatch, more):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
     for words in (["experiment/mine.yaml"], [f"--config-dir={elsewhere}", "mine"]):
-        with pytest.raises(ConfigError):
+        with pytest.raises(ConfigError, match=r"hydra|experiment/inner"):
             main(["train", *words, "runner.seed=0,1", "--dry-run"])
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError, match=r"hydra|experiment/inner"):
         run_sweep("train", ["mine", "runner.seed=0,1"], config_dirs=[elsewhere])
     assert not mark.exists()
 

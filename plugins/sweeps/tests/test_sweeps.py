@@ -322,7 +322,8 @@ def test_a_folder_lets_no_code_in(made, tmp_path, capsys, name, word):
     words = [*(kept[name] if name != "hydra" else ()), word]
     (folder / FILE).write_text(json.dumps({**kept, "hydra": [], name: words}))
     assert main(["resume", str(folder)]) == 2
-    assert "error: " in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "error: " in error and word.partition("=")[0].lstrip("+") in error and "code" in error
 
 
 def test_without_the_distribution_the_error_names_what_to_install(refused, log_path):

@@ -72,7 +72,7 @@ def test_real_runs_are_listed_shown_and_compared(played, capsys):
     assert "step_000001" in text
     text = shown(capsys, "diff", str(first.folder), str(second.folder))
     assert re.search(r"runner\.seed +0 +1\n", text)
-    assert shown(capsys, "best", str(played))
+    assert re.search(r"\(only setting\) +2\b", shown(capsys, "best", str(played)))
 
 
 class Failing:

@@ -74,7 +74,7 @@ def test_exactness_is_measured_and_declared(here, name, exactness, repeats):
 
 
 def test_an_env_whose_seed_fixes_nothing_is_refused(refused, here):
-    with refused(ConfigError, text=False):
+    with refused(ConfigError, "rlcore-test/Forgetful-v0", "trial", text=False):
         specs.env_spec(GymnasiumConfig(id="rlcore-test/Forgetful-v0"))
 
 

@@ -330,7 +330,7 @@ def test_a_closed_env_makes_nothing_anew(refused, made: list[Counting]) -> None:
             lambda env=env: env.record([0]),
             lambda env=env: env.chunk_step(steps(*[[1.0]] * ROWS)),
         ):
-            with refused(WorkerError, text=False):
+            with refused(WorkerError, "is closed", text=False):
                 call()
         assert len(made) == count and made[-1].closed
 
