@@ -228,7 +228,9 @@ def test_a_batch_that_stays_unfilled_is_announced(log_path: Path, capsys):
     never = ["sft.enabled=false", "env.train.max_episode_steps=2", "runner.max_epochs=1",
              "runner.val_before_train=false"]  # fmt: skip
     run = start(log_path, "run", *never)
-    assert "update 1: after 2 rounds of refill" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    (line,) = [line for line in output.splitlines() if "update 1: after 2 rounds" in line]
+    assert "0 of 6 groups" in line and "[0.1, 0.9]" in line
     (line,) = [line for line in numbers(run) if "rollout/groups" in line]
     assert line["rollout/groups"] == 18 and line["rollout/groups_within_bounds"] == 0
     assert line["train/actor/trained_samples"] == line["train/actor/optimizer_steps"] == 0

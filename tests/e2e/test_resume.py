@@ -311,9 +311,11 @@ def test_a_damaged_evaluation_is_made_again(log_path: Path, whole: Path, capsys)
 
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # the tracker's, and its thread's
-@pytest.mark.parametrize("name", [".", "checkpoints"])
+@pytest.mark.parametrize(
+    ("name", "named"), [(".", "short is not the"), ("checkpoints", "step_000002")]
+)
 def test_a_folder_moved_during_a_run_ends_it(
-    log_path: Path, refused, whole: Path, name: str, monkeypatch
+    log_path: Path, refused, whole: Path, name: str, named: str, monkeypatch
 ):
     """Even if another run has the same place now, no history of both is ever written."""
     run, away = log_path / "short", log_path / "away"
@@ -323,7 +325,7 @@ def test_a_folder_moved_during_a_run_ends_it(
             (run / name).rename(away)
 
     before_updates(monkeypatch, move)
-    with refused(CheckpointError, text=False):
+    with refused(CheckpointError, named, text=False):
         start(log_path, "short")
     assert not (run / "checkpoints").exists()
     away.rename(run / name)
