@@ -101,6 +101,22 @@ def update_rows(figures: Mapping[str, Any]) -> list[Row]:
     ]
 
 
+def ways_rows(figures: Mapping[str, Any]) -> list[Row]:
+    ours, *habits = figures["costs"]
+    seconds = {name: cost["rollout"] + cost["update"] for name, cost in figures["costs"].items()}
+    return [
+        Row(
+            "a rollout and an update of `quickstart_ppo`",
+            f"{seconds[ours]:.1f} CPU s",
+            f"{seconds[habit]:.1f} CPU s",
+            f"RLinf's way, {habit}",
+            figures["ratios"]["cpu"][habit],
+            ">= 3" if habit == habits[-1] else "",
+        )
+        for habit in habits
+    ]
+
+
 def libero_rows(figures: Mapping[str, Any]) -> list[Row]:
     return [
         Row(
@@ -144,6 +160,7 @@ def serve_rows(figures: Mapping[str, Any]) -> list[Row]:
 PARTS = {
     "rollout": Part(("rollout.py",), rollout_rows),
     "update": Part(("update.py",), update_rows),
+    "ways": Part(("ways.py", "--repeats", "1"), ways_rows),
     "libero": Part(("env_libero.py", "--stand-ins", "--envs", "2"), libero_rows),
     "maniskill": Part(("env_maniskill.py",), maniskill_rows),
     "serve": Part(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import psutil
@@ -105,13 +106,13 @@ def training_order(assembly: Assembly, update: int) -> GatherOrder:
 def rollout_of(group: WorkerGroup, assembly: Assembly, update: int) -> Rollout:
     """The rollout of an update, on workers that have started."""
     order = training_order(assembly, update)
-    before = _processes()
+    before = cpu_by_process()
     begin = time.perf_counter()
     gathered = gather(group, assembly, order)
     wall = time.perf_counter() - begin
     cpu: dict[str, float] = defaultdict(float)
     simulators = []
-    for pid, (role, seconds) in _processes().items():
+    for pid, (role, seconds) in cpu_by_process().items():
         used = seconds - (before[pid][1] if pid in before else 0.0)
         cpu[role] += used
         if role == "simulators":
@@ -137,7 +138,7 @@ def _work(gathered: Gathered, task: int, chunk: int) -> Work:
     )
 
 
-def _processes() -> dict[int, tuple[str, float]]:
+def cpu_by_process() -> dict[int, tuple[str, float]]:
     """`{pid: (role, CPU-seconds so far)}` of this process and all its descendants."""
     this = psutil.Process()
     found: dict[int, tuple[str, float]] = {}
@@ -155,6 +156,15 @@ def _processes() -> dict[int, tuple[str, float]]:
             continue
         found[process.pid] = (roles[process.pid], times.user + times.system)
     return found
+
+
+def cpu_used(
+    before: Mapping[int, tuple[str, float]], after: Mapping[int, tuple[str, float]]
+) -> float:
+    """CPU-seconds of all processes between two readings of :func:`cpu_by_process`."""
+    return sum(
+        seconds - (before[pid][1] if pid in before else 0.0) for pid, (_, seconds) in after.items()
+    )
 
 
 def _title(process: psutil.Process) -> str:
