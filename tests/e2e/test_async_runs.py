@@ -10,6 +10,7 @@ from threading import Timer
 
 import psutil
 import pytest
+from internals import assemble, compose, load, load_checkpoint, open_session, play, train
 from resume_cases import go_on, plugged_in
 from safetensors.torch import load_file
 from sameness import assert_same, numbers
@@ -18,14 +19,8 @@ from test_acting_runs import EXPO
 from test_replay_runs import RFT
 
 from rlcore import hookimpl
-from rlcore.config.compose import compose, load
 from rlcore.contracts.errors import WorkerError
 from rlcore.contracts.run import Run
-from rlcore.runs.checkpoint import load_checkpoint
-from rlcore.training import train
-from rlcore.training.assembly import assemble
-from rlcore.training.session import open_session
-from rlcore.training.stages import play as play_episodes
 
 LOCAL = "cluster.backend=local"
 APART = "cluster.component_placement={env: 0, rollout: 0, actor: 1}"
@@ -35,22 +30,22 @@ UPDATES = 4  # of `RFT`
 pytestmark = pytest.mark.usefixtures("two_cores")
 
 
-def play(log_path: Path, name: str, *overrides: str) -> Path:
+def run_rft(log_path: Path, name: str, *overrides: str) -> Path:
     folder = f"runner.logger.log_path={log_path}", f"runner.logger.experiment_name={name}"
-    train.run(assemble(compose([*RFT, *folder, APART, *overrides])))
+    train(assemble(compose([*RFT, *folder, APART, *overrides])))
     return log_path / name
 
 
 @pytest.fixture(scope="module")
 def synchronous(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return play(tmp_path_factory.mktemp("runs"), "sync", LOCAL)
+    return run_rft(tmp_path_factory.mktemp("runs"), "sync", LOCAL)
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With an evaluation between the updates, which the rollout workers play too."""
     folder = tmp_path_factory.mktemp("runs")
-    return play(folder, "async", LOCAL, ASYNC, "runner.val_check_interval=2")
+    return run_rft(folder, "async", LOCAL, ASYNC, "runner.val_check_interval=2")
 
 
 def untold(run: Path) -> list[dict[str, float | None]]:
@@ -62,7 +57,7 @@ def untold(run: Path) -> list[dict[str, float | None]]:
 
 
 def test_without_staleness_it_is_the_synchronous_loop(synchronous: Path, log_path: Path):
-    assert_same(play(log_path, "zero", LOCAL, ASYNC, "runner.max_staleness=0"), synchronous)
+    assert_same(run_rft(log_path, "zero", LOCAL, ASYNC, "runner.max_staleness=0"), synchronous)
 
 
 def test_each_update_learns_from_the_weights_before_the_last_one(synchronous: Path, whole: Path):
@@ -95,7 +90,7 @@ def test_an_on_policy_algorithm_weighs_the_episodes(log_path: Path, tmp_path: Pa
         *("actor.optim.lr=1e-3", "runner.max_epochs=3", "runner.save_interval=1"),
         *("cluster.torch_threads=1", LOCAL, APART, ASYNC, f"runner.logger.log_path={log_path}"),
     ]
-    train.run(assemble(compose(settings)))
+    train(assemble(compose(settings)))
     run = log_path / "run"
     weights = [line["train/actor/behave_weight"] for line in numbers(run) if "env/return" in line]
     assert weights[0] == pytest.approx(1, abs=1e-5)
@@ -103,7 +98,7 @@ def test_an_on_policy_algorithm_weighs_the_episodes(log_path: Path, tmp_path: Pa
     again = tmp_path / "again"
     shutil.copytree(run, again)
     train_from = again / "checkpoints/step_000002"
-    train.run(assemble(load(again / "config.yaml", [f"runner.resume_dir='{train_from}'"])))
+    train(assemble(load(again / "config.yaml", [f"runner.resume_dir='{train_from}'"])))
     assert_same(run, again)
 
 
@@ -113,38 +108,38 @@ def test_a_resumed_run_ends_as_the_uninterrupted_one(whole: Path, tmp_path: Path
     again = tmp_path / "again"
     shutil.copytree(whole, again)
     train_from = again / "checkpoints" / f"step_{update:06d}"
-    train.run(assemble(load(again / "config.yaml", [f"runner.resume_dir='{train_from}'"])))
+    train(assemble(load(again / "config.yaml", [f"runner.resume_dir='{train_from}'"])))
     assert_same(whole, again)
 
 
-def test_who_forgets_to_sync_after_the_update_is_refused(log_path: Path):
+def test_acting_without_a_sync_after_the_update_is_refused(log_path: Path):
     folder = f"runner.logger.log_path={log_path}"
     with open_session(assemble(compose([*RFT, folder, LOCAL, APART, ASYNC]))) as session:
-        play_episodes(session, 0, lambda: False)
+        play(session, 0, lambda: False)
         session.group.hand_over()
         finish = session.group.begin_update(0)
-        play_episodes(session, 1, lambda: False)  # the weights before the update are due
+        play(session, 1, lambda: False)  # the weights before the update are due
         finish()
         with pytest.raises(WorkerError, match="must act with version"):
-            play_episodes(session, 1, lambda: False)
+            play(session, 1, lambda: False)
         session.group.sync()
-        play_episodes(session, 1, lambda: False)
+        play(session, 1, lambda: False)
 
 
 def test_networks_that_act_are_those_of_before_too(log_path: Path, tmp_path: Path):
     folder = f"runner.logger.log_path={log_path}"
-    train.run(assemble(compose([*EXPO, folder, LOCAL, APART, ASYNC, "runner.max_epochs=4"])))
+    train(assemble(compose([*EXPO, folder, LOCAL, APART, ASYNC, "runner.max_epochs=4"])))
     run = log_path / "run"
     again = tmp_path / "again"
     shutil.copytree(run, again)
     train_from = again / "checkpoints/step_000002"  # edits act since the first update
-    train.run(assemble(load(again / "config.yaml", [f"runner.resume_dir='{train_from}'"])))
+    train(assemble(load(again / "config.yaml", [f"runner.resume_dir='{train_from}'"])))
     assert_same(run, again)
 
 
 def test_a_finished_run_goes_on_as_a_longer_one(whole: Path, tmp_path: Path):
     """The weights of the rollout after the last update are in the last checkpoint too."""
-    short = play(tmp_path, "short", LOCAL, ASYNC, "runner.max_epochs=2")
+    short = run_rft(tmp_path, "short", LOCAL, ASYNC, "runner.max_epochs=2")
     go_on(short, f"runner.max_epochs={UPDATES}")
     mine, its = numbers(short), numbers(whole)
     updates = [[line for line in lines if "rollout/staleness" in line] for lines in (mine, its)]
@@ -170,7 +165,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(whole: Path, log_path: Path
     """It stops with episodes played ahead, and no checkpoint is due."""
     more = (LOCAL, ASYNC, "runner.val_check_interval=2", "runner.save_interval=4")
     with plugged_in(Interrupting(1, number)), pytest.raises((KeyboardInterrupt, SystemExit)):
-        play(log_path, "stopped", *more)
+        run_rft(log_path, "stopped", *more)
     stopped = log_path / "stopped"
     assert load_checkpoint(stopped).step == 1
     go_on(stopped)
@@ -188,17 +183,17 @@ class Choosing:
 def test_the_tasks_of_the_episodes_ahead_are_chosen_again(log_path: Path, tmp_path: Path):
     """A rollout begins before the hooks of the update beside it, also when it is played again."""
     with plugged_in(Choosing()):
-        run = play(log_path, "chosen", LOCAL, ASYNC, "runner.max_epochs=3")
+        run = run_rft(log_path, "chosen", LOCAL, ASYNC, "runner.max_epochs=3")
         again = tmp_path / "again"
         shutil.copytree(run, again)
         train_from = again / "checkpoints" / "step_000002"
-        train.run(assemble(load(again / "config.yaml", [f"runner.resume_dir='{train_from}'"])))
+        train(assemble(load(again / "config.yaml", [f"runner.resume_dir='{train_from}'"])))
     assert_same(run, again)
 
 
 @pytest.mark.parametrize(("first", "then"), [("sync", "async"), ("async", "sync")])
 def test_a_run_may_go_on_with_the_other_loop(log_path: Path, first: str, then: str):
-    run = play(log_path, "run", LOCAL, f"runner.loop={first}", "runner.max_epochs=2")
+    run = run_rft(log_path, "run", LOCAL, f"runner.loop={first}", "runner.max_epochs=2")
     go_on(run, "runner.max_epochs=4", f"runner.loop={then}")
     assert load_checkpoint(run).step == 4
     staleness = [line.get("rollout/staleness") for line in numbers(run) if "env/return" in line]
@@ -208,7 +203,7 @@ def test_a_run_may_go_on_with_the_other_loop(log_path: Path, first: str, then: s
 
 @pytest.mark.usefixtures("ray_cluster")
 def test_processes_play_as_one_process_does(whole: Path, log_path: Path):
-    apart = play(log_path, "apart", "cluster.backend=ray", ASYNC, "runner.val_check_interval=2")
+    apart = run_rft(log_path, "apart", "cluster.backend=ray", ASYNC, "runner.val_check_interval=2")
     assert_same(whole, apart)
 
 
@@ -221,10 +216,10 @@ def test_a_worker_that_dies_beside_the_others(whole: Path, log_path: Path, role:
     settings = ("cluster.backend=ray", ASYNC, "runner.val_check_interval=2")
     with plugged_in(killer):
         if role == "env":
-            play(log_path, "killed", *settings)
+            run_rft(log_path, "killed", *settings)
         else:
             with pytest.raises(WorkerError, match=f"{role} worker 0 died"):
-                play(log_path, "killed", *settings)
+                run_rft(log_path, "killed", *settings)
             go_on(log_path / "killed")
     assert len(killer.killed) == 1
     assert_same(log_path / "killed", whole)
@@ -261,7 +256,7 @@ def test_envs_and_actor_work_at_the_same_time(log_path: Path, tmp_path: Path):
     ]
     times = tmp_path / "times"
     times.mkdir()
-    train.run(slowed(assemble(compose([*RFT, *settings])), times, chunk=0.1, update=4.0))
+    train(slowed(assemble(compose([*RFT, *settings])), times, chunk=0.1, update=4.0))
     updates = spans(times, "update")
     begins = [begin for begin, _ in spans(times, "chunk")]
     beside = [sum(begin < at < end for at in begins) for begin, end in updates]

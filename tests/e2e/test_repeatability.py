@@ -21,6 +21,7 @@ from internals import (
     compose,
     current_environment,
     load_checkpoint,
+    open_session,
     train,
     train_stages,
 )
@@ -35,7 +36,6 @@ from rlcore.rollout.batch_invariance import check_kernels
 from rlcore.rollout.columns import HEAVY, LIGHT
 from rlcore.training import sft
 from rlcore.training.evaluate import evaluate
-from rlcore.training.session import open_session
 
 pytestmark = pytest.mark.usefixtures("two_cores")
 TASKS = "[button-press-topdown-v3,reach-v3,drawer-close-v3]"

@@ -30,8 +30,9 @@ from rlcore.training.callbacks import HookError, ObserverWarning
 from rlcore.training.collect import run as collect
 from rlcore.training.evaluate import run as evaluate
 from rlcore.training.protocol.rows import protocol_spec
-from rlcore.training.session import Session
+from rlcore.training.session import Session, open_session
 from rlcore.training.sft import run as sft
+from rlcore.training.stages import play
 from rlcore.training.train import run as train
 from rlcore.training.train import update_policy
 from rlcore.utils.mkl import MKL, OURS, current_environment
@@ -64,6 +65,8 @@ __all__ = [
     "load",
     "load_checkpoint",
     "make_group",
+    "open_session",
+    "play",
     "protocol_spec",
     "read_history",
     "read_metrics",
