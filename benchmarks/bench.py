@@ -210,7 +210,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="does it run? figures mean nothing")
     parser.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))
-    parser.add_argument("--page", type=Path, default=PAGE, help="page whose table is replaced")
+    parser.add_argument(
+        "--page",
+        type=Path,
+        help="page whose table is replaced; default: docs/benchmarks.md, if all parts run",
+    )
     options = parser.parse_args()
     machine = Machine.this(sum(node.cpus for node in Inventory.local().nodes))
     rows = []
@@ -219,14 +223,20 @@ def main() -> None:
         print(f"== {name}", flush=True)
         try:
             rows += [row.markdown() for row in run_part(PARTS[name], options.quick)]
-        except subprocess.CalledProcessError as error:
+        except (subprocess.CalledProcessError, OSError, ValueError, KeyError) as error:
             failed.append(name)
-            rows.append(f"| {name} | failed with exit code {error.returncode} | | | |")
-    text = options.page.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    options.page.write_text(f"{before}{table(machine, rows)}{after}", encoding="utf-8")
-    print(f"written to {options.page}")
+            rows.append(f"| {name} | failed: {type(error).__name__} | | | |")
+            print(f"{name}: {error}", file=sys.stderr)
+    whole = options.only == list(PARTS) and not options.quick
+    page = options.page or (PAGE if whole else None)
+    measured = table(machine, rows)
+    if page is None:
+        print(measured)
+    else:
+        before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+        _, _, after = rest.partition(END)
+        page.write_text(f"{before}{measured}{after}", encoding="utf-8")
+        print(f"written to {page}")
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
 

@@ -108,9 +108,10 @@ def bare_update(assembly: Assembly, played: Played, steps: int) -> float:
     policy: Any = make_policy(assembly, played.weights)
     parameters = [parameter for group in policy.parameter_groups().values() for parameter in group]
     optimizer = torch.optim.Adam(parameters, lr=config.actor.optim.lr)
-    rows = trajectory.sample_index[trajectory.sample_index >= 0]
-    old_logprobs = trajectory.logprobs[trajectory.sample_index >= 0]
-    old_values = trajectory.values[trajectory.sample_index >= 0]
+    decided = trajectory.sample_index >= 0
+    rows, order = trajectory.sample_index[decided].sort()
+    old_logprobs = trajectory.logprobs[decided][order]
+    old_values = trajectory.values[decided][order]
     batches = list(rows.split(config.actor.global_batch_size))
     begin = time.process_time()
     for step in range(steps):

@@ -17,16 +17,23 @@ from typing import Any
 ROWS = {"driver": ("phases",), "env": ("stage",), "rollout": ("policy",), "actor": ("calls",)}
 """First words of the names of the rows to draw, by first word of the process."""
 COLORS = {
-    "wait": "#e4e4e4", "env_chunk": "#4c9f70", "env_reset": "#9ccfb0", "forward": "#3b6fb6",
-    "prepare": "#3b6fb6", "update": "#d9822b", "rollout": "#7aa6d8",
-}  # fmt: skip
+    "wait": "#e4e4e4",
+    "env_chunk": "#4c9f70",
+    "env_reset": "#9ccfb0",
+    "forward": "#3b6fb6",
+    "prepare": "#3b6fb6",
+    "update": "#d9822b",
+    "rollout": "#7aa6d8",
+}
 OTHER = "#a58bc4"
 LEFT, WIDTH, HEIGHT, GAP = 190, 760, 22, 8
 
 
 def main(picture: Path, trace: Path, begin: float = 0.0, end: float = float("inf")) -> None:
     """Write the picture."""
-    events = json.loads(trace.read_text())
+    text = trace.read_text().rstrip().rstrip(",")
+    # the trace of a killed run lacks its last bracket
+    events = json.loads(text if text.endswith("]") else f"{text}]")
     names = {
         (event["pid"], event.get("tid")): event["args"]["name"]
         for event in events
@@ -74,7 +81,8 @@ def _drawn(rows: dict[str, list[Any]], zero: int, begin: float, end: float) -> s
         seconds = (end - begin) * tick / 5
         x = LEFT + seconds * scale
         parts.append(
-            f'<text x="{x:.1f}" y="{bottom + 12}" text-anchor="middle">{seconds:.1f} s</text>'
+            f'<text x="{x:.1f}" y="{bottom + 12}" text-anchor="middle">'
+            f"{begin + seconds:.1f} s</text>"
         )
     return "\n".join(
         [

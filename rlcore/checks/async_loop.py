@@ -33,8 +33,8 @@ def algorithm_learns_from_earlier_weights(facts: Facts) -> Iterator[str]:
     if _overlaps(facts) and reason:
         yield (
             "runner.loop must be sync (or runner.max_staleness=0) with "
-            f"algorithm.name={facts.config.algorithm.name}, got async: {reason}, so it would take "
-            "episodes of earlier weights for those of the present ones"
+            f"algorithm.name={facts.config.algorithm.name}, got async: {reason}, so it would train "
+            "on episodes of earlier weights as if the present ones had played them"
         )
 
 

@@ -15,6 +15,7 @@ update, and the task weights at that time. A resumed run plays that rollout agai
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -71,12 +72,14 @@ class AsyncLoop:
         """Make a policy update while the next episodes are played, and return its metrics.
 
         Besides those of :func:`rlcore.training.stages.update_policy` these are `time/overlap`, the
-        seconds in which both were at work, and the seconds in which the actor waited for the
-        episodes (`time/actor_waited`) or the rollout workers for the actor (`time/rollout_waited`).
+        seconds in which both were at work (0 if all workers share a process), and the seconds in
+        which the actor waited for the episodes (`time/actor_waited`) or the rollout workers for the
+        actor (`time/rollout_waited`).
         """
         session = self._session
         group = session.group
         session.ahead = {"task_weights": session.steering.task_weights}
+        begin = time.perf_counter()
         finish = group.begin_update(update, session.steering.lr_factors)
         seconds = 0.0
         if self._another_follows(update):
@@ -87,15 +90,17 @@ class AsyncLoop:
             session.progress.phase(f"update {update + 1}", quiet=True),
         ):
             metrics = finish()
+        elapsed = time.perf_counter() - begin
         with session.clock.measure("sync") as sync_time:
             if self._ahead is not None:
                 group.hand_over()
             group.sync(keep_previous=True)
         learned = metrics["time/update"]
         metrics["time/sync"] = sync_time.seconds
-        metrics["time/overlap"] = min(learned, seconds)
-        metrics["time/actor_waited"] = max(0.0, seconds - learned)
-        metrics["time/rollout_waited"] = max(0.0, learned - seconds)
+        played_ahead = self._ahead is not None
+        metrics["time/overlap"] = max(0.0, seconds + learned - elapsed)
+        metrics["time/actor_waited"] = max(0.0, elapsed - learned) if played_ahead else 0.0
+        metrics["time/rollout_waited"] = max(0.0, elapsed - seconds) if played_ahead else 0.0
         count_update(session, update, metrics)
         return metrics
 

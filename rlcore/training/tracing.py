@@ -37,7 +37,8 @@ class RunTrace:
 
         All calls of workers must have ended.
         """
-        for worker, taken in {DRIVER: self._spans.take(), **self._group.take_spans()}.items():
+        workers = self._group.take_spans()
+        for worker, taken in {DRIVER: self._spans.take(), **workers}.items():
             self._waits.add(worker, taken)
             self._append(worker, taken)
 

@@ -1,5 +1,6 @@
 """docs/coverage.csv: each feature of the documents names a test, or what it waits for. Its rows are
-the tables of docs/coverage.md; to write them anew: `python tests/contract/test_coverage.py`.
+the tables of docs/coverage.md; to write them anew:
+`PYTHONPATH=tests/support python tests/contract/test_coverage.py`.
 
 And the small things that no other test shows: packages, folders, keys as the documents print them.
 """

@@ -39,6 +39,9 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 os.environ.update(dict.fromkeys(ONE_THREAD, "1"), CUDA_VISIBLE_DEVICES="", COLUMNS="100")
 os.environ["OBJC_DISABLE_INITIALIZE_FORK_SAFETY"] = "YES"  # macOS: a fork may do anything here
 
+# as pytest does for tests: this file is also run as a script
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
 from file_events import FOLDER, State, Store  # noqa: E402
 from forked_commands import KILLED, LOGS, RAISED, Ended, command, record  # noqa: E402
 

@@ -22,8 +22,8 @@ def behaviour_weights(
 ) -> tuple[Tensor, dict[str, Metric]]:
     """Return the weights pi_proximal / pi_behaviour of the elements of P samples, and metrics.
 
-    Elements of a weight above the threshold get 0, and the loss is not divided by the number of
-    the others alone. (RLinf divides by that number.)
+    Elements of a weight above the threshold get 0, but still count in the divisor of the loss.
+    (RLinf divides by the number of the elements that are left.)
 
     Args:
         proximal, behaviour: `[P, C, A]`, log-probs under the two policies.

@@ -24,6 +24,7 @@ from rlcore_testing.toy_env import ToyEnv
 from rlcore_testing.toy_policy import ToyPolicy, _logprob
 from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 
+from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.rng import generator
 from rlcore.contracts.specs import ComponentSpec
 
@@ -620,3 +621,8 @@ def test_a_broken_algorithm_with_a_replay(broken):
         settings={"steps": 12},
         make=lambda self, config: broken(config),
     )
+
+
+def test_a_kind_without_checks_is_refused(refused):
+    with refused(ConfigError, "modle", "model"):
+        check("modle", "toy")

@@ -38,7 +38,8 @@ class RunnerConfig(Settings):
     )
     loop: str = key(
         "sync: rollouts and updates take turns; async: the episodes of the next update are played "
-        "while the actor learns, for algorithms with a replay",
+        "while the actor learns; for algorithms with a replay, or "
+        "algorithm.behave_weight_threshold",
         "sync",
         choices=("sync", "async"),
     )

@@ -77,8 +77,8 @@ class ExpoConfig(AlgorithmConfig):
     )
     chunks: int = key("chunks whose rewards a target sums (n-step)", 1, minimum=1)
     target_samples: int = key(
-        "chunks that the policy samples for a target, in one forward; 0: the chunk that was "
-        "executed there, and edits of it",
+        "chunks that the policy samples for a target, in one forward whose memory grows with this "
+        "number; 0: the chunk that was executed there, and edits of it",
         0,
         minimum=0,
     )

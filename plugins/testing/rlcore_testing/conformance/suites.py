@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from rlcore.contracts.errors import ConfigError, choices_message
 from rlcore.contracts.specs import ComponentSpec
 from rlcore.plugins.import_target import load_target
 from rlcore.plugins.registry import load_plugins
@@ -62,7 +63,12 @@ def check(kind: str, name: str, /, **settings: Any) -> list[Finding]:
         kind: the component's kind; "hook": the hooks of a plugin.
         name: the component's name, or that of the plugin.
         settings: keys that differ from their defaults.
+
+    Raises:
+        ConfigError: there are no checks for such a kind.
     """
+    if kind not in SUITES:
+        raise ConfigError(f"there are no checks of kind {kind!r}{choices_message(kind, SUITES)}")
     return report(kind, name, settings).findings
 
 
