@@ -111,7 +111,7 @@ def _shared_keys(registry: Registry, slot: Slot, recipe_name: str, name: str) ->
     """
     first, second = (type(default_settings(registry, slot, n)).__mro__ for n in (recipe_name, name))
     shared = [c for c in first if c in second and issubclass(c, Settings)]
-    base: Any = next(c for c in shared if c is slot.base or c.is_family)
+    base: Any = next(c for c in shared if c is slot.base or c.is_family())
     classes = (*first[: first.index(base)], *second[: second.index(base)])
     redeclared = {key for cls in classes for key in inspect.get_annotations(cls)}
     common = {field.name for field in fields(base) if not field.metadata["own"]}

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from rlcore_tools.check.configuration import component_of
+from rlcore_tools.check.configuration import component_of, settings_findings
 from rlcore_tools.check.targets import call_fault, component_findings, configuration_findings
 from rlcore_tools.cli import check
 from test_new import importable
@@ -169,6 +169,14 @@ def test_a_preset_is_checked_with_its_settings():
     assert component.spec.name == "metaworld" and "env_type" not in settings
     assert component_of(load_plugins(), "env", "nowhere") is None
     assert component_of(load_plugins(), "tracker", "tensorboard") is None
+
+
+def test_settings_of_installed_components_have_no_findings():
+    registry = load_plugins()
+    kinds = ("env", "model", "algorithm")
+    components = [registry.get(kind, name) for kind in kinds for name in registry.names(kind)]
+    assert len(components) > 10
+    assert [f for component in components for f in settings_findings(registry, component)] == []
 
 
 @pytest.mark.parametrize(

@@ -186,16 +186,19 @@ class Settings:
     A base class that components of one kind share, and whose keys mean the same to all of them, is
     declared with `class Shared(AlgorithmConfig, family=True)`. If a component of a recipe is
     replaced by another of the family, the recipe's values of these keys are retained.
-
-    Attributes:
-        is_family: whether the class itself was declared so; it is not inherited.
     """
 
-    is_family: ClassVar[bool] = False
+    # underscored, so that it is not taken for a key without a type
+    _is_family: ClassVar[bool] = False
 
     def __init_subclass__(cls, *, family: bool = False) -> None:
         super().__init_subclass__()
-        cls.is_family = family
+        cls._is_family = family
+
+    @classmethod
+    def is_family(cls) -> bool:
+        """Return whether the class itself was declared with `family=True`; it is not inherited."""
+        return cls._is_family
 
     def __setattr__(self, name: str, value: Any) -> None:
         if "_frozen" in self.__dict__:

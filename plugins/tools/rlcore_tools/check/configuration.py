@@ -4,6 +4,7 @@ settings of a preset, and presets and recipes that can't be composed."""
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -50,9 +51,10 @@ def settings_findings(registry: Registry, component: Component) -> Iterator[Find
     except UserError as error:
         yield Finding(f"config: {error.message}", contract, error.hint or fix)
         return
-    keys = {field.name for field in dataclasses.fields(settings)}
+    # keys, and attributes that a base class declares as ClassVar for its subclasses to set
+    declared = {name for cls in type(settings).__mro__ for name in inspect.get_annotations(cls)}
     for name, value in vars(type(settings)).items():
-        if isinstance(value, VALUES) and not name.startswith("_") and name not in keys:
+        if isinstance(value, VALUES) and not name.startswith("_") and name not in declared:
             fault = f"config: {spec.config}: {name} = {value!r} has no type, so it is no key"
             yield Finding(fault, contract, fix)
 
