@@ -360,7 +360,7 @@ kept = []
 def _start(self, row, episode):
     self.kept.append(np.ones(50_000, np.float32))
     super()._start(row, episode)
-""", check="KiB an episode over 99 episodes, 3 times in a row"),
+""", check="KiB an episode over 99 episodes, 5 times in a row"),
     _env("a chosen task is another one", "under `config.tasks` its own numbers are others",
          """
 def _start(self, row, episode):
