@@ -51,9 +51,9 @@ def nothing_leaves_its_accelerator(facts: Facts) -> Iterator[str]:
                 f"and actor compute at the same time; give them other accelerators, {IN_TURN}"
             )
     actor_ranks = {rank for process in plan.processes("actor") for rank in process.resources}
-    beside = any(not actor_ranks.isdisjoint(env.resources) for env in plan.processes("env"))
+    shares_ranks = any(not actor_ranks.isdisjoint(env.resources) for env in plan.processes("env"))
     for path, env, _ in facts.sides:
-        if env.enable_offload and beside:
+        if env.enable_offload and shares_ranks:
             yield (
                 f"{path}.enable_offload must be false with runner.loop=async, got true: simulators "
                 f"and actor work at the same time; give them other accelerators, {IN_TURN}"

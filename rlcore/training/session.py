@@ -178,7 +178,7 @@ class Session:
             self.progress.line(line)
 
     def collect_trace(self) -> None:
-        """Add what was done since the last call to the trace, if there is one."""
+        """Add the spans since the last call to the trace, if there is one."""
         if self.trace is not None:
             self.trace.collect()
 

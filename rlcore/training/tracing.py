@@ -43,7 +43,7 @@ class RunTrace:
             self._append(worker, taken)
 
     def close(self) -> str:
-        """End the file, and return a line for the user: the file, and who waited longest."""
+        """End the file, and return a line for the user that names the longest waiting worker."""
         self._append(DRIVER, self._spans.take())
         try:
             self._file.close()

@@ -38,8 +38,7 @@ class RunnerConfig(Settings):
     )
     loop: str = key(
         "sync: rollouts and updates take turns; async: the episodes of the next update are played "
-        "while the actor learns; for algorithms with a replay, or "
-        "algorithm.behave_weight_threshold",
+        "while the actor learns, for algorithms that learn from episodes of earlier weights",
         "sync",
         choices=("sync", "async"),
     )

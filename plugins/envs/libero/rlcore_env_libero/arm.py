@@ -38,7 +38,9 @@ class Arm:
         self._velocities = np.array(controller.qvel_index)
         self._actuators = np.array(robot._ref_joint_actuator_indexes)
         self._least, self._most = robot.torque_limits
-        self._jacobians = np.zeros((2, 3, model.nv))  # of position and of orientation
+        # arrays of their own, aligned as robosuite's: BLAS may round by alignment
+        self._jacobian_position = np.zeros((3, model.nv))
+        self._jacobian_orientation = np.zeros((3, model.nv))
         self._inertia = np.zeros((model.nv, model.nv))
         gripper = robot.gripper
         self._fingers = np.array([model.actuator(name).id for name in gripper.actuators])
@@ -88,7 +90,8 @@ class Arm:
         model = self._model
         joints = self._velocities
         speeds = data.qvel
-        jacobian_position, jacobian_orientation = self._jacobians
+        jacobian_position = self._jacobian_position
+        jacobian_orientation = self._jacobian_orientation
         mujoco.mj_jacSite(model, data, jacobian_position, jacobian_orientation, self._site)
         mujoco.mj_fullM(model, self._inertia, data.qM)
         position = data.site_xpos[self._site]
