@@ -69,12 +69,16 @@ class NStepTargets:
         valid: bool `[B]`, false if a time limit or the end of the rollout cut the episode within
             the n chunks. The next value is then unknown, because the final observation is not
             stored; such rows should be masked out.
+        truncated: bool `[B]`, true if it was a time limit that cut the episode within the n chunks.
+            An algorithm whose networks see the elapsed time may count it as an end with value 0
+            (finite horizon; Pardo et al. 2018, arXiv 1712.00378), so that such rows are valid too.
         inputs: `{name: [B, ...]}` of the decision n chunks later; arbitrary if the discount is 0.
     """
 
     rewards: Tensor
     discounts: Tensor
     valid: Tensor
+    truncated: Tensor
     inputs: dict[str, Tensor]
 
 

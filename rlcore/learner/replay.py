@@ -99,8 +99,8 @@ class Segment:
         }
 
     def n_step_targets(self, rows: Tensor, chunks: int, gamma: float) -> dict[str, Tensor]:
-        """Return n-step targets: `rewards`, `discounts`, `valid` and `inputs.NAME`; see
-        :class:`rlcore.contracts.learning.NStepTargets`."""
+        """Return n-step targets: `rewards`, `discounts`, `valid`, `truncated` and `inputs.NAME`;
+        see :class:`rlcore.contracts.learning.NStepTargets`."""
         chunk, column = (axis[rows] for axis in self.decisions)
         # n chunks with rewards, and the decision after them
         positions, same_episode = _decisions_from(self.batch, chunk, column, chunks + 1)
@@ -113,13 +113,15 @@ class Segment:
         continues = same_episode[:, chunks]
         discounts = torch.where(continues, gamma ** steps.sum(1), 0.0)
         terminated = (self.batch.terminated[positions].flatten(1) & steps).any(1)
+        truncated = (self.batch.truncated[positions].flatten(1) & steps).any(1) & ~terminated
         # clamped, because the discount of a row without a next decision is 0
         index = self.batch.sample_index[tuple(axis[:, chunks] for axis in positions)].clamp(min=0)
         inputs = {
             f"{_INPUTS}{name}": take_rows(array, index) for name, array in self.batch.inputs.items()
         }
         returns = {"rewards": rewards.float(), "discounts": discounts.float()}
-        return {**returns, "valid": continues | terminated, **inputs}
+        known = {"valid": continues | terminated, "truncated": truncated}
+        return {**returns, **known, **inputs}
 
     def bytes(self) -> int:
         """Return the size on all ranks in bytes: light arrays of columns with a decision, and the
@@ -288,7 +290,8 @@ class ReplayStore:
         arrays = self._gather(
             rows, lambda source, local: source.n_step_targets(local, chunks, gamma)
         )
-        light = {name: arrays.pop(name) for name in ("rewards", "discounts", "valid")}
+        names = ("rewards", "discounts", "valid", "truncated")
+        light = {name: arrays.pop(name) for name in names}
         inputs = {name.removeprefix(_INPUTS): array for name, array in arrays.items()}
         return NStepTargets(**light, inputs=inputs)
 

@@ -28,6 +28,7 @@ class Critic(nn.Module):
         heads: E.
         hidden: widths of the hidden layers of a head.
         initial: initial bias of the last layer, about the value before training.
+        scalars: whether the heads see single floats, such as the elapsed share of the time limit.
     """
 
     def __init__(
@@ -38,9 +39,10 @@ class Critic(nn.Module):
         heads: int,
         hidden: tuple[int, ...] = (256, 256),
         initial: float = 0.0,
+        scalars: bool = False,
     ) -> None:
         super().__init__()
-        self.encoder = Encoder(inputs)
+        self.encoder = Encoder(inputs, scalars=scalars)
         size = self.encoder.size + entries
         self.heads = nn.ModuleList(layers(size, hidden, 1) for _ in range(heads))
         for head in self.heads:

@@ -3,9 +3,10 @@
     uint8 images [.., h, w, 3]   -> shrunk to 64 px, strided convolutions -> features
     floats [n]                   -> one layer
     integers (token ids)         -> mean of learned embeddings
+    a float                      -> itself, on request: such as the elapsed share of the time limit
 
-Other arrays, such as masks and the elapsed share of the time limit, are ignored. Knows no policy:
-dtypes and shapes alone decide how an array is encoded. Legend: B rows, F features.
+Other arrays, such as masks, are ignored. Knows no policy: dtypes and shapes alone decide how an
+array is encoded. Legend: B rows, F features.
 """
 
 from __future__ import annotations
@@ -37,17 +38,21 @@ class Encoder(nn.Module):
     Args:
         inputs: inputs of one row, for names, shapes and dtypes.
         width: features of each image, and of all float inputs together.
+        scalars: whether single floats are features too; else they are ignored.
 
     Attributes:
         size: F.
+        scalars: names of the single floats that are features.
     """
 
-    def __init__(self, inputs: Inputs, *, width: int = 64) -> None:
+    def __init__(self, inputs: Inputs, *, width: int = 64, scalars: bool = False) -> None:
         super().__init__()
         rows = {name: array[0] for name, array in inputs.items() if array[0].size}
         self._images = [n for n, a in rows.items() if a.dtype == np.uint8 and a.ndim >= 3]
         self._states = [n for n, a in rows.items() if a.dtype.kind == "f" and a.ndim == 1]
         self._token_names = [n for n, a in rows.items() if a.dtype.kind == "i" and a.ndim <= 1]
+        floats = [n for n, a in rows.items() if a.dtype.kind == "f" and a.ndim == 0]
+        self.scalars = floats if scalars else []
         self.looks = nn.ModuleDict(
             {name: _convolutions(rows[name], width) for name in self._images}
         )
@@ -55,7 +60,8 @@ class Encoder(nn.Module):
         self.state = _bounded(states, width) if states else None
         self.words = nn.Embedding(_VOCABULARY, _EMBEDDING_WIDTH) if self._token_names else None
         outputs = len(self._images) + bool(states)
-        self.size = outputs * width + len(self._token_names) * _EMBEDDING_WIDTH
+        words = len(self._token_names) * _EMBEDDING_WIDTH
+        self.size = outputs * width + words + len(self.scalars)
 
     def forward(self, inputs: Mapping[str, Tensor], shift: Tensor | None = None) -> Tensor:
         """Return features float32 `[B, F]`.
@@ -75,6 +81,8 @@ class Encoder(nn.Module):
             for name in self._token_names:
                 ids = inputs[name].to(device, torch.int64).reshape(len(inputs[name]), -1)
                 features.append(self.words(ids.remainder(_VOCABULARY)).mean(1))
+        for name in self.scalars:
+            features.append(inputs[name].to(device, torch.float32)[:, None])
         return torch.cat(features, dim=1)
 
 

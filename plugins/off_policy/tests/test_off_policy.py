@@ -45,6 +45,16 @@ def test_features_follow_from_images_states_and_words_alone():
         assert torch.equal(encoder({**seen, name: seen[name].flip(0)}), features)
 
 
+def test_single_floats_are_features_on_request():
+    torch.manual_seed(0)
+    without = Encoder(INPUTS)
+    torch.manual_seed(0)
+    encoder, seen = Encoder(INPUTS, scalars=True), drawn(3)
+    assert encoder.scalars == ["elapsed"] and encoder.size == without.size + 1
+    expected = torch.cat([without(seen), seen["elapsed"][:, None]], dim=1)
+    assert torch.equal(encoder(seen), expected)
+
+
 def test_a_row_has_the_same_features_beside_any_others():
     critic, seen = Critic(INPUTS, 4, heads=2), drawn(8)
     actions = torch.randn(8, 4)

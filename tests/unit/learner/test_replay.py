@@ -130,6 +130,7 @@ def test_following_discounts_executed_steps_and_stops_at_the_end():
     assert two.rewards.tolist() == [3.25, 6.25, 0.5]
     assert two.discounts.tolist() == [0.0625, 0.0, 0.0]
     assert two.valid.tolist() == [True, True, False]
+    assert two.truncated.tolist() == [False, False, True]
     assert two.inputs["x"][0].tolist() == [2.0]
     single = made.n_step_targets(torch.tensor([0, 1, 2, 3, 4]), chunks=1, gamma=0.5)
     assert single.rewards.tolist() == [2.0, 5.0, 5.0, 0.5, 0.0]

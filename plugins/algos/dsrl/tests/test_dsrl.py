@@ -58,6 +58,7 @@ class Rows:
             torch.tensor([0.0, 1.0, 0.0]),
             torch.tensor([1.0, 0.0, 0.0]),
             torch.tensor([True, True, False]),
+            torch.tensor([False, False, True]),
             {"features": torch.ones(ROWS, 1)},
         )
 

@@ -21,6 +21,7 @@ from rlcore_off_policy.imitation import draw, imitation_steps, mixture
 from torch import Tensor, nn
 
 from rlcore.contracts import metric
+from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.learning import Step, Terms
 from rlcore.contracts.metric import Metric
 from rlcore.contracts.protocols import Inputs, Learning
@@ -56,9 +57,20 @@ class EXPO:
         config = self._config
         actions = policy.num_action_chunks
         entries = policy.action_dim
+        ends = config.time_limits == "end"
         critic = Critic(
-            inputs, actions * entries, heads=config.critics, initial=config.initial_value
+            inputs,
+            actions * entries,
+            heads=config.critics,
+            initial=config.initial_value,
+            scalars=ends,
         )
+        if ends and not critic.encoder.scalars:
+            raise ConfigError(
+                f"algorithm.time_limits=end: the inputs of policy {policy.name!r} do not have the "
+                f"elapsed time, only {', '.join(sorted(inputs))}",
+                hint="algorithm.time_limits=mask",
+            )
         edit = EditActor(
             critic.encoder.size,
             (actions, entries),
@@ -110,7 +122,8 @@ class EXPO:
     ) -> Terms:
         """Return the squared error `[B]`, summed over the critics, and metrics.
 
-        The loss is 0 where a time limit or the end of a rollout cut off the next decision.
+        The loss is 0 where the end of a rollout cut off the next decision, and where a time limit
+        did with `time_limits` = mask.
 
         Args:
             successes: rows of successful episodes, int64, for metrics alone.
@@ -167,7 +180,7 @@ class EXPO:
         target = after.rewards + after.discounts * least_of_two(best.values, keys)
         return (
             target,
-            after.valid,
+            after.valid | after.truncated if config.time_limits == "end" else after.valid,
             {
                 "train/edit/chosen": metric.mean((best.index >= len(chunks)).float(), continues),
                 "train/edit/size": metric.mean(best.edits, continues),

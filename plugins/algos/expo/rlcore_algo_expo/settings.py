@@ -13,6 +13,8 @@ MOST_PARAMETERS = 8_000_000
 """Upper bound of the parameters of the critics, and of the edits, for the memory estimate; it holds
 for chunks of hundreds of entries."""
 
+TIME_LIMITS = ("mask", "end")
+
 
 @dataclass
 class ExpoConfig(AlgorithmConfig):
@@ -76,6 +78,13 @@ class ExpoConfig(AlgorithmConfig):
         "share of this batch from successful episodes", 0.5, minimum=0, maximum=1
     )
     chunks: int = key("chunks whose rewards a target sums (n-step)", 1, minimum=1)
+    time_limits: str = key(
+        "what an episode that a time limit ended says: mask: nothing, the loss leaves its last "
+        "decisions out; end: it was worth 0 from there on, and the critics see the elapsed time, "
+        "which the policy's inputs must have",
+        "mask",
+        choices=TIME_LIMITS,
+    )
     target_samples: int = key(
         "chunks that the policy samples for a target, in one forward whose memory grows with this "
         "number; 0: the chunk that was executed there, and edits of it",

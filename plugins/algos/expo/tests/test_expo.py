@@ -17,6 +17,7 @@ from torch import nn
 from torch.distributions import Independent, Normal, TransformedDistribution
 from torch.distributions.transforms import TanhTransform
 
+from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.protocols import PolicyOutput
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import (
@@ -185,9 +186,9 @@ def test_the_density_is_that_of_a_tanh_gaussian():
     )
 
 
-def played() -> ReplayStore:
+def played(**inputs) -> ReplayStore:
     """Three decisions of an episode that succeeds with the third, reward 1; two of one that the
-    time limit ends."""
+    time limit ends; `inputs` are further inputs of the five."""
     flags = torch.zeros(3, 2, 1, dtype=torch.bool)
     valid, terminated, truncated = flags | True, flags.clone(), flags.clone()
     valid[2, 1] = False
@@ -202,7 +203,7 @@ def played() -> ReplayStore:
         actions=floats, logprobs=floats, values=torch.zeros(3, 2, 0),
         bootstrap_values=torch.zeros(3, 2, 0), task=zero, trial=number, replica=zero,
         group=zero - 1, episode=zero, policy_version=zero, success=terminated[..., 0],
-        sample_index=index, inputs={"x": torch.arange(5.0)[:, None]}, replay={},
+        sample_index=index, inputs={"x": torch.arange(5.0)[:, None], **inputs}, replay={},
     ))  # fmt: skip
     return store
 
@@ -225,6 +226,26 @@ def test_critics_learn_hand_worked_targets():
     assert losses.tolist() == [2.5, 2.5, 1.0, 2.5, 0.0]
     assert metrics["train/critic/td_error"].value(1) == pytest.approx((2.5 * 3 + 1) / 2 / 4)
     assert metrics["train/critic/q_successes"].value(1) == 1.5
+
+
+def test_a_time_limit_is_an_end_where_critics_see_the_elapsed_time(refused):
+    algorithm = EXPO(ExpoConfig(gamma=0.5, critics=2, time_limits="end"))
+    row = {"x": np.zeros((1, 1), np.float32), "elapsed": np.zeros(1, np.float32)}
+    made = algorithm.networks(SPEC, row)
+    for head, value in zip(made["critic"].heads, (2.0, 1.0), strict=True):
+        nn.init.zeros_(head[-1].weight)
+        nn.init.constant_(head[-1].bias, value)
+    learning = SimpleNamespace(
+        replay=played(elapsed=torch.arange(5) / 8), networks=made,
+        target_networks={"critic": made["critic"]}, policy=SimpleNamespace(spec=SPEC), env=ENV,
+    )  # fmt: skip
+    rows = torch.arange(5)
+    losses, metrics = algorithm._critic_loss(learning, torch.tensor([0, 1, 2]), rows, keys(rows))
+    # as when it is masked, but for the last decision before the time limit: y = 0, so 2^2 + 1^2
+    assert losses.tolist() == [2.5, 2.5, 1.0, 2.5, 5.0]
+    assert metrics["train/critic/td_error"].value(1) == pytest.approx((2.5 * 3 + 1 + 5) / 2 / 5)
+    with refused(ConfigError, "algorithm.time_limits=end", "line"):
+        algorithm.networks(SPEC, {"x": row["x"]})
 
 
 def test_edits_climb_the_critic():
