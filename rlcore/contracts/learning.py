@@ -106,7 +106,8 @@ class Replay(Protocol):
 
     def actions(self, rows: Tensor) -> Tensor:
         """Return chunks as decided, float32 `[B, C, A]`, including actions after the end of the
-        episode, which were not executed. Demonstrations have no chunks."""
+        episode, which were not executed. A demonstration's chunk is what the expert did from the
+        frame on; past the end, the last action is repeated."""
         ...
 
     def action_targets(self, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -119,7 +120,11 @@ class Replay(Protocol):
         ...
 
     def n_step_targets(self, rows: Tensor, *, chunks: int, gamma: float) -> NStepTargets:
-        """Return the parts of n-step targets, which demonstrations do not have.
+        """Return the parts of n-step targets.
+
+        A demonstration's last step has reward 1 and terminates the episode; all others have reward
+        0. The row of a frame is valid if its demonstration ends within the n chunks, or if there is
+        a frame n C steps later.
 
         Args:
             rows: int64 `[B]`; this process must hold their inputs.

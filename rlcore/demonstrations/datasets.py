@@ -48,12 +48,18 @@ class SupervisedSamples:
         actions: float32 `[M, H, A]`, target actions in the env's units.
         mask: bool `[M, H]`, false past the end of the demonstration.
         weights: float64 `[M]`, relative sampling weights; None for uniform sampling.
+        demonstration: int64 `[M]`, number of each sample's demonstration, ascending; None if the
+            samples are not frames of demonstrations.
+        steps_left: int64 `[M]`, env steps from each sample to the end of its demonstration, at
+            least 1 and descending within a demonstration; None likewise.
     """
 
     inputs: dict[str, Tensor]
     actions: Tensor
     mask: Tensor
     weights: np.ndarray | None = None
+    demonstration: Tensor | None = None
+    steps_left: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.actions)

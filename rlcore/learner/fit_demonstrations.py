@@ -125,6 +125,12 @@ def supervised_samples(policy: Policy, demos: Sequence[Demonstration]) -> Superv
         actions=torch.from_numpy(np.concatenate([actions for _, actions, _ in parts])).float(),
         mask=torch.from_numpy(np.concatenate([mask for _, _, mask in parts])),
         weights=np.concatenate([np.full(len(demo.frame_steps), demo.weight) for demo in demos]),
+        demonstration=torch.arange(len(demos)).repeat_interleave(
+            torch.tensor([len(demo.frame_steps) for demo in demos])
+        ),
+        steps_left=torch.from_numpy(
+            np.concatenate([len(demo.actions) - demo.frame_steps for demo in demos])
+        ),
     )
 
 

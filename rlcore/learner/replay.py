@@ -26,10 +26,9 @@ from rlcore.contracts.specs import EnvSpec, PolicySpec, ReplayNeeds
 from rlcore.contracts.trajectory import Trajectory
 from rlcore.demonstrations.datasets import SupervisedSamples
 from rlcore.learner import collectives
+from rlcore.learner.demonstration_rows import INPUTS, DemonstrationRows
 from rlcore.rollout.columns import LIGHT, NO_DECISION, append, take
 from rlcore.runs.replay_files import read_segment, segment_files, write_segment
-
-_INPUTS = "inputs."  # prefix of the inputs' names in a file
 
 
 @dataclass(frozen=True)
@@ -117,7 +116,7 @@ class Segment:
         # clamped, because the discount of a row without a next decision is 0
         index = self.batch.sample_index[tuple(axis[:, chunks] for axis in positions)].clamp(min=0)
         inputs = {
-            f"{_INPUTS}{name}": take_rows(array, index) for name, array in self.batch.inputs.items()
+            f"{INPUTS}{name}": take_rows(array, index) for name, array in self.batch.inputs.items()
         }
         returns = {"rewards": rewards.float(), "discounts": discounts.float()}
         known = {"valid": continues | terminated, "truncated": truncated}
@@ -139,30 +138,6 @@ class Segment:
         return take(self.batch, columns.tolist())
 
 
-@dataclass(frozen=True)
-class DemonstrationRows:
-    """Rows of demonstrations.
-
-    Every rank has all samples; rank r of n trains on every n-th of them, from sample r on.
-    """
-
-    samples: SupervisedSamples
-
-    def __len__(self) -> int:
-        return len(self.samples)
-
-    @property
-    def is_local(self) -> Tensor:
-        """Return for each sample whether this rank trains on it: bool `[M]`."""
-        return torch.arange(len(self)) % collectives.world_size() == collectives.rank()
-
-    def inputs(self, rows: Tensor) -> dict[str, Tensor]:
-        return {name: take_rows(array, rows) for name, array in self.samples.inputs.items()}
-
-    def targets(self, rows: Tensor, horizon: int) -> dict[str, Tensor]:
-        return {"actions": self.samples.actions[rows], "mask": self.samples.mask[rows]}
-
-
 class ReplayStore:
     """The replay of a learner; see :class:`rlcore.contracts.learning.Replay`.
 
@@ -178,6 +153,7 @@ class ReplayStore:
     ) -> None:
         self._needs = needs
         self._horizon = policy.action_horizon
+        self._actions_per_chunk = policy.num_action_chunks
         self._device = device
         channels = () if env is None else env.actions
         bounds = [(channel.low, channel.high) for channel in channels for _ in range(channel.size)]
@@ -188,7 +164,7 @@ class ReplayStore:
 
     def add_demonstrations(self, samples: SupervisedSamples) -> None:
         """Put demonstrations into the replay, in place of earlier ones."""
-        self._demonstrations = [DemonstrationRows(samples)]
+        self._demonstrations = [DemonstrationRows(samples, self._actions_per_chunk)]
         self._renumber()
 
     def add(self, number: int, batch: Trajectory) -> None:
@@ -292,7 +268,7 @@ class ReplayStore:
         )
         names = ("rewards", "discounts", "valid", "truncated")
         light = {name: arrays.pop(name) for name in names}
-        inputs = {name.removeprefix(_INPUTS): array for name, array in arrays.items()}
+        inputs = {name.removeprefix(INPUTS): array for name, array in arrays.items()}
         return NStepTargets(**light, inputs=inputs)
 
     def _gather(
@@ -336,7 +312,7 @@ class ReplayStore:
             if segment.parts == collectives.world_size() and name not in stored_names:
                 columns = segment.local_columns()
                 light = {field: getattr(columns, field) for field in LIGHT}
-                inputs = {f"{_INPUTS}{field}": array for field, array in columns.inputs.items()}
+                inputs = {f"{INPUTS}{field}": array for field, array in columns.inputs.items()}
                 write_segment(folder / name, {**light, **inputs})
         return [(segment.number, segment.parts) for segment in self._segments]
 
@@ -388,8 +364,8 @@ def _trajectory(tensors: Mapping[str, Tensor]) -> Trajectory:
     """Return the trajectory of a segment's file."""
     light = {name: tensors[name] for name in LIGHT}
     inputs = {
-        name.removeprefix(_INPUTS): tensor
+        name.removeprefix(INPUTS): tensor
         for name, tensor in tensors.items()
-        if name.startswith(_INPUTS)
+        if name.startswith(INPUTS)
     }
     return Trajectory(**light, inputs=inputs, replay={})

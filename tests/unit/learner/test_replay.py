@@ -139,6 +139,53 @@ def test_following_discounts_executed_steps_and_stops_at_the_end():
     assert single.inputs["x"][3].item() == 4.0
 
 
+def two_demonstrations() -> SupervisedSamples:
+    """Return frames before every second step of demonstrations of 5 and 3 steps: steps 0, 2, 4 and
+    0, 2. `x` is the row's number; action h of a row is its number plus h / 10."""
+    x = torch.arange(5.0)[:, None]
+    return SupervisedSamples(
+        {"x": x, "image": torch.zeros(5, 4, 4, 3).byte()},
+        (x + torch.arange(4) / 10)[..., None],
+        torch.ones(5, 4, dtype=torch.bool),
+        demonstration=torch.tensor([0, 0, 0, 1, 1]),
+        steps_left=torch.tensor([5, 3, 1, 3, 1]),
+    )
+
+
+def test_demonstrations_have_chunks_and_end_in_reward_1():
+    made = store()
+    made.add(0, rollout())
+    made.add_demonstrations(two_demonstrations())
+    rows = torch.tensor([0, 1, 2, 3, 4, 5])  # row 5 is the rollout's first
+    chunks = made.actions(rows)[..., 0].tolist()
+    assert chunks[1] == pytest.approx([1.0, 1.1]) and chunks[5] == pytest.approx([0.1, 0.2])
+    single = made.n_step_targets(rows, chunks=1, gamma=0.5)
+    # of one step left: 1; of three left, two of which are in the chunk: nothing yet
+    assert single.rewards.tolist() == [0.0, 0.0, 1.0, 0.0, 1.0, 2.0]
+    assert single.discounts.tolist() == [0.25, 0.25, 0.0, 0.25, 0.0, 0.25]
+    assert single.valid.all()
+    assert single.inputs["x"].flatten().tolist()[:2] == [1.0, 2.0]
+    assert single.inputs["x"][3].item() == 4.0 and single.inputs["x"][5].item() == 1.0
+    # two chunks are four steps: row 0 goes on to row 2, rows 1 and 3 end two steps later
+    two = made.n_step_targets(rows[:5], chunks=2, gamma=0.5)
+    assert two.rewards.tolist() == [0.0, 0.25, 1.0, 0.25, 1.0]
+    assert two.discounts.tolist() == [0.0625, 0.0, 0.0, 0.0, 0.0]
+    assert two.inputs["x"][0].item() == 2.0
+
+
+def test_a_demonstration_without_the_next_frame_has_no_target(refused):
+    samples = two_demonstrations()
+    made = ReplayStore(ReplayNeeds(ROOM), replace(POLICY, num_action_chunks=3), ENV, CPU)
+    made.add_demonstrations(samples)
+    rows = torch.arange(5)
+    after = made.n_step_targets(rows, chunks=1, gamma=0.5)
+    assert after.valid.tolist() == [False, True, True, True, True]  # nothing was rendered at step 3
+    assert after.rewards.tolist() == [0.0, 0.25, 1.0, 0.25, 1.0]
+    made.add_demonstrations(replace(samples, steps_left=None))
+    with refused(AlgorithmError, "steps_left"):
+        made.n_step_targets(rows, chunks=1, gamma=0.5)
+
+
 def test_action_targets_go_over_chunks_within_the_range_up_to_the_end():
     made = store()
     made.add(0, rollout())

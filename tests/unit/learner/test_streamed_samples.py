@@ -60,6 +60,15 @@ def test_streamed_samples_are_those_in_memory(policy, decoders):
             assert kept <= memory and (kept > 0) == (memory > 0)
 
 
+def test_samples_say_where_in_their_demonstrations_they_are(policy):
+    demos = [lazy(number) for number in range(2)]
+    samples = supervised_samples(policy, demos)
+    frames = [len(demo.frame_steps) for demo in demos]
+    assert samples.demonstration.tolist() == [0] * frames[0] + [1] * frames[1]
+    expected = [len(demo.actions) - int(step) for demo in demos for step in demo.frame_steps]
+    assert samples.steps_left.tolist() == expected and min(expected) >= 1
+
+
 def test_a_fixed_number_of_batches_is_read_ahead(policy, decoders):
     asked = []
 

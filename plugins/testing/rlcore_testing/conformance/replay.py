@@ -58,7 +58,14 @@ class ReplayConformance(AlgorithmSubject):
         if algorithm.needs.demonstrations:
             best = torch.full((DEMONSTRATIONS, 1, 1), BEST)
             inputs = {"features": torch.ones(DEMONSTRATIONS, 1)}
-            learner.teach(SupervisedSamples(inputs, best, best[..., 0].bool()))
+            samples = SupervisedSamples(
+                inputs,
+                best,
+                best[..., 0].bool(),
+                demonstration=torch.arange(DEMONSTRATIONS),
+                steps_left=torch.ones(DEMONSTRATIONS, dtype=torch.int64),
+            )
+            learner.teach(samples)
         return learner, policy
 
     def _acting(self, bandit: Any, folder: str | None = None) -> Any:
