@@ -22,6 +22,18 @@ def training_has_an_end(facts: Facts) -> Iterator[str]:
 
 
 @CHECKS.add
+def schedules_know_their_end(facts: Facts) -> Iterator[str]:
+    config = facts.config
+    if facts.needs is None or not facts.needs.limited_updates:
+        return
+    if config.runner.total_updates is None:
+        yield (
+            f"runner.max_epochs must be at least 1: settings of {config.algorithm.name} are shares "
+            f"of it, got {config.runner.max_epochs}"
+        )
+
+
+@CHECKS.add
 def continued_training_is_possible(facts: Facts) -> Iterator[str]:
     """Check that an evaluation resumes no run.
 

@@ -401,6 +401,8 @@ class Learning(Protocol):
 
     Attributes:
         update: number of updates done before this one.
+        total_updates: number of updates after which the run ends (`runner.max_epochs`), for
+            schedules; None: there is no limit. `needs.limited_updates` excludes None.
         seed: root seed of all keys.
         policy: the policy with its current weights, without the algorithm's part in acting.
         env: spec of the env in which the policy acts.
@@ -414,6 +416,7 @@ class Learning(Protocol):
     """
 
     update: int
+    total_updates: int | None
     seed: int
     policy: Policy
     env: EnvSpec

@@ -394,6 +394,8 @@ class AlgorithmNeeds:
             range of each action entry. Not for algorithms that learn from the log-probs of executed
             actions.
         frozen: no step trains the policy.
+        limited_updates: its settings are shares of the run's number of updates
+            (`Learning.total_updates`), so `runner.max_epochs` must not be -1.
         samples: largest number of decisions for each row that its acting head asks of the policy in
             one forward, for the memory estimate.
     """
@@ -411,6 +413,7 @@ class AlgorithmNeeds:
     noise: bool = False
     episode_shift: float = 0.0
     frozen: bool = False
+    limited_updates: bool = False
     samples: int = 1
 
     @property

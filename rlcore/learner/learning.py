@@ -52,6 +52,7 @@ class UpdateLearning:
     reference: ReferenceWeights
     warnings: dict[str, str]
     named: str
+    total_updates: int | None
     seed: int
     batch_size: int
     device: torch.device

@@ -71,6 +71,7 @@ class Learner:
         actor: minibatch sizes and optimizer settings.
         algorithm_config: settings that all algorithms share.
         seed: root of all random keys.
+        total_updates: number of updates after which the run ends; None: there is no limit.
         device: device on which the policy computes; None: the device of its parameters.
         env: env that the policy acts in; needed if the algorithm has networks or a replay.
         keeps: what to store in the replay if the algorithm asks for none.
@@ -88,6 +89,7 @@ class Learner:
         algorithm_config: AlgorithmConfig,
         *,
         seed: int,
+        total_updates: int | None = None,
         device: torch.device | None = None,
         env: EnvSpec | None = None,
         keeps: ReplayNeeds | None = None,
@@ -100,6 +102,7 @@ class Learner:
         self._actor = actor
         self._config = algorithm_config
         self._seed = seed
+        self._total_updates = total_updates
         groups = check_parameter_groups(self._policy)
         needs = algorithm.needs
         every = [parameter for group in groups.values() for parameter in group]
@@ -178,6 +181,7 @@ class Learner:
             self._reference,
             self.remarks,
             named=self._config.name,
+            total_updates=self._total_updates,
             seed=self._seed,
             batch_size=self._actor.global_batch_size,
             device=self._device,

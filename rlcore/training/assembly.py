@@ -240,6 +240,7 @@ def policy_settings(
         algorithm=config.algorithm,
         env_spec=env_spec,
         seed=config.runner.seed,
+        total_updates=config.runner.total_updates,
         threads=1,
         traced=config.runner.trace,
     )

@@ -56,6 +56,7 @@ class ActorWorker(PolicyWorker):
                 self._settings.actor,
                 self._settings.algorithm,
                 seed=self._settings.seed,
+                total_updates=self._settings.total_updates,
                 device=self.device,
                 env=self._settings.env_spec,
                 keeps=self._settings.keeps,

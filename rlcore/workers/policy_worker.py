@@ -44,6 +44,7 @@ class PolicyWorkerSettings:
         actor, algorithm: settings of the actor, including the model, and of the algorithm.
         env_spec: spec of the env whose observations the policy gets.
         seed: root seed.
+        total_updates: number of updates after which the run ends; None: there is no limit.
         threads: torch threads of this process.
         acts: whether networks of the algorithm act with the policy.
         keeps: what the learner's replay stores; None: there is no replay.
@@ -65,6 +66,7 @@ class PolicyWorkerSettings:
     threads: int
     acts: bool = False
     keeps: ReplayNeeds | None = None
+    total_updates: int | None = None
     shards: int = 1
     offload: bool = False
     traced: bool = False

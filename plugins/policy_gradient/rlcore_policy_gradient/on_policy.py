@@ -28,6 +28,7 @@ from rlcore.contracts.trajectory import Trajectory
 from rlcore_policy_gradient import agreement
 from rlcore_policy_gradient.advantage import advantage_metrics
 from rlcore_policy_gradient.agreement import LOGPROB_GAP
+from rlcore_policy_gradient.decay import decay
 from rlcore_policy_gradient.decoupled import behaviour_weights
 from rlcore_policy_gradient.minibatch import Advantages, Minibatch
 from rlcore_policy_gradient.samples import Samples, make_samples, minibatches
@@ -46,10 +47,13 @@ class OnPolicy(ABC):
     Attributes:
         target_kl: the update stops before the optimizer step of the first minibatch whose
             approximate KL to the policy that acted exceeds this; None: it never stops early.
+        decay: factor on `kl_beta` in the present update, see
+            :func:`rlcore_policy_gradient.decay.decay`.
     """
 
     needs: AlgorithmNeeds
     target_kl: float | None = None
+    decay: float = 1.0
 
     def __init__(self, config: PolicyGradientConfig) -> None:
         self._shared = config
@@ -106,7 +110,10 @@ class OnPolicy(ABC):
         behaviour = samples.old_logprobs
         if config.recompute_logprobs or config.behave_weight_threshold is not None:
             samples.old_logprobs = _logprobs(learning, samples)
-        if self.needs.reference_logprobs:
+        self.decay = decay(config, update, learning.total_updates)
+        if config.decay_start is not None:
+            learning.statistics["train/actor/decay"] = self.decay
+        if self.needs.reference_logprobs and self.decay > 0:
             samples.reference_logprobs = _logprobs(learning, samples, reference=True)
         learning.statistics |= advantage_metrics(advantages)
         learning.statistics["train/actor/trained_samples"] = float(samples.trained.sum())

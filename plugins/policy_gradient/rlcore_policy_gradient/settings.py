@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlcore.config.schema import AlgorithmConfig, When, key
+from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import AlgorithmNeeds, PolicySpec
 from rlcore_policy_gradient.levels import refusal
 
@@ -48,7 +49,24 @@ class PolicyGradientConfig(AlgorithmConfig, family=True):
         "chunk_level",
         choices=("token_level", "action_level", "chunk_level"),
     )
-    kl_beta: float = key("coefficient of the k3 KL to the reference weights", 0.0, minimum=0)
+    kl_beta: float = key(
+        "coefficient of the k3 KL to the reference weights, those at the start of training; 0: off",
+        0.0,
+        minimum=0,
+    )
+    decay_start: float | None = key(
+        "share of runner.max_epochs after which kl_beta falls linearly; null: it is constant; a "
+        "third is published",
+        minimum=0,
+        exclusive_maximum=1,
+    )
+    decay_end: float = key(
+        "share of runner.max_epochs from which kl_beta is 0",
+        1.0,
+        exclusive_minimum=0,
+        maximum=1,
+        when=When("decay_start", unless=(None,)),
+    )
     loss_agg_func: str = key(
         "weights of the samples",
         "token-mean",
@@ -87,9 +105,19 @@ class OnPolicyNeeds(AlgorithmNeeds):
     @classmethod
     def of(cls, config: PolicyGradientConfig, **needs: Any) -> OnPolicyNeeds:
         """Return the given needs plus those of the shared settings: log-probs of the reference
-        weights if `kl_beta` is not 0."""
+        weights if `kl_beta` is not 0, and an end of training if `decay_start` is set.
+
+        Raises:
+            ConfigError: `decay_end` is not after `decay_start`.
+        """
+        if config.decay_start is not None and config.decay_end <= config.decay_start:
+            raise ConfigError(
+                f"algorithm.decay_end must be more than decay_start = {config.decay_start}, got "
+                f"{config.decay_end}"
+            )
         return cls(
             reference_logprobs=config.kl_beta != 0,
+            limited_updates=config.decay_start is not None,
             reward_type=config.reward_type,
             logprob_type=config.logprob_type,
             decoupled=config.behave_weight_threshold is not None,

@@ -16,7 +16,8 @@ from rlcore_policy_gradient.reduce import at_level, entropy_at_level
 
 
 class ClippedSurrogate(OnPolicy):
-    """An on-policy algorithm. Loss: `policy - entropy_bonus * H + kl_beta * KL(reference)`."""
+    """An on-policy algorithm. Loss: `policy - entropy_bonus * H + kl_beta * KL(reference)`, with
+    `kl_beta` times the factor :attr:`decay`."""
 
     def surrogate(self, now: Evaluation, batch: Minibatch) -> tuple[Tensor, dict[str, Metric]]:
         """Return the policy loss of B samples, without a value loss, and metrics.
@@ -24,8 +25,8 @@ class ClippedSurrogate(OnPolicy):
         Args:
             now: the policy's evaluation of the samples. An entropy `[B, C, 1]` or `[B, 1, A]` is
                 expanded to `[B, C, A]`; for one entry per chunk see :func:`entropy_at_level`.
-            batch: the samples. If it has reference log-probs, `kl_beta` times the KL to the
-                reference is added.
+            batch: the samples. If it has reference log-probs, `kl_beta` times `decay` times the KL
+                to the reference is added.
         """
         shared = self._shared
         level = shared.logprob_type
@@ -55,6 +56,6 @@ class ClippedSurrogate(OnPolicy):
                 reference_logprobs=at_level(batch.reference_logprobs, valid, level),
                 weights=weights.policy,
             )
-            loss = loss + shared.kl_beta * kl
+            loss = loss + shared.kl_beta * self.decay * kl
             metrics = {**metrics, **kl_metrics}
         return loss, metrics

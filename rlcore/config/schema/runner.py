@@ -92,6 +92,11 @@ class RunnerConfig(Settings):
     logger: LoggerConfig = key("folder and trackers", LoggerConfig())
 
     @property
+    def total_updates(self) -> int | None:
+        """Return the number of updates after which training ends; None: no limit."""
+        return None if self.max_epochs == -1 else self.max_epochs
+
+    @property
     def overlaps(self) -> bool:
         """Return whether episodes are played while the actor learns."""
         return self.loop == "async" and self.max_staleness > 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rlcore.checks.updates import more_than_a_rank_gets
@@ -47,3 +49,14 @@ def test_a_batch_that_no_step_has_need_not_divide(facts, problems, monkeypatch):
     unused = {"actor.global_batch_size": "it has steps of its own"}
     monkeypatch.setattr(type(odd.config.algorithm), "unused", unused)
     assert not any("global_batch_size" in problem for problem in problems(odd))
+
+
+def test_shares_of_a_run_without_a_last_update_are_refused(facts, problems, reported):
+    endless = facts("runner.max_epochs=-1", "runner.max_steps=100")
+    assert not problems(endless)
+    reported(
+        replace(endless, needs=replace(endless.needs, limited_updates=True)),
+        "runner.max_epochs",
+        "plain",
+        "-1",
+    )

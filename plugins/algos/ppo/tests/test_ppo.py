@@ -36,10 +36,10 @@ PUBLISHED = {
 """The 26 names users of the published recipes look for."""
 
 
-def make_learner(policy: Bandit, config: PPOConfig) -> Learner:
+def make_learner(policy: Bandit, config: PPOConfig, total_updates: int | None = None) -> Learner:
     actor = ActorConfig(micro_batch_size=16, global_batch_size=32)
     actor.optim.lr, actor.optim.value_lr = 0.05, 0.2
-    return Learner(policy, PPO(config), actor, config, seed=0)
+    return Learner(policy, PPO(config), actor, config, seed=0, total_updates=total_updates)
 
 
 def test_a_bandit_learns_and_reports_all_26_names():
@@ -55,6 +55,27 @@ def test_a_bandit_learns_and_reports_all_26_names():
     names = set(metrics)
     assert len(PUBLISHED) == 26 and names >= PUBLISHED
     assert 0 <= metrics["train/actor/clip_fraction"] <= 1
+
+
+def test_a_decayed_kl_equals_a_smaller_coefficient():
+    def weights(total_updates: int | None = None, **settings: float) -> list[float]:
+        policy = Bandit()
+        learner = make_learner(policy, PPOConfig(update_epoch=2, **settings), total_updates)
+        metrics = learner.update(bandit_rollout(policy, seed=0), 2)
+        assert metrics.get("train/actor/decay", 0.5) == 0.5
+        return [parameter.item() for parameter in policy.parameters()]
+
+    # half of 4 updates is done: (1 - 0.5) / (1 - 0) = 0.5
+    decayed = weights(4, kl_beta=8.0, decay_start=0.0)
+    assert decayed == weights(kl_beta=4.0)
+    assert decayed != weights(kl_beta=8.0)
+
+
+def test_without_a_coefficient_the_reference_is_not_evaluated():
+    policy = Bandit()
+    learner = make_learner(policy, PPOConfig(kl_beta=1.0, decay_start=0.0, decay_end=0.5), 2)
+    assert "train/actor/kl_reference" in learner.update(bandit_rollout(policy, seed=0), 0)
+    assert "train/actor/kl_reference" not in learner.update(bandit_rollout(policy, seed=1), 1)
 
 
 def test_loss_is_the_sum_of_its_terms_by_hand():
