@@ -134,9 +134,9 @@ def algorithm_gets_what_it_learns_from(facts: Facts) -> Iterator[str]:
         )
     if (needs.replay or needs.networks) and facts.placement.shards > 1:
         yield (
-            f"actor.fsdp_config.sharding_strategy must be no_shard with {name}: processes that "
-            "divide parameters can't yet learn from a replay or train networks of the algorithm, "
-            "got "
+            f"actor.fsdp_config.sharding_strategy must be no_shard with these settings of {name}: "
+            "processes that divide parameters can't yet learn from a replay or train networks of "
+            "the algorithm, got "
             f"{config.actor.fsdp_config.sharding_strategy}"
         )
 

@@ -24,7 +24,8 @@ RUNNING = ("demonstrations", "workers", "training")
 TORCH = ("learner", "rollout", "transport", "runs")
 # Modules of light rooms that load torch or gymnasium when they are imported.
 TENSORS = {
-    "rlcore.contracts.learning", "rlcore.contracts.metric", "rlcore_policy_gradient.minibatch",
+    "rlcore.contracts.learning", "rlcore.contracts.metric", "rlcore.contracts.replay_batches",
+    "rlcore_policy_gradient.minibatch",
     "rlcore.contracts.trajectory", "rlcore.rollout.batch_invariance",
     "rlcore.validation.algorithm", "rlcore.validation.policy", "rlcore.api.vector_env",
 }  # fmt: skip

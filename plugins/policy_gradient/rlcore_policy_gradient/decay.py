@@ -6,7 +6,7 @@ from rlcore_policy_gradient.settings import PolicyGradientConfig
 
 
 def decay(config: PolicyGradientConfig, update: int, total_updates: int | None) -> float:
-    """Return the factor on `kl_beta` in an update, in [0, 1].
+    """Return the factor on `kl_beta` and the imitation term in an update, in [0, 1].
 
     With the share s = update / total_updates of training that is done, the factor is 1 until
     `decay_start`, then (decay_end - s) / (decay_end - decay_start), and 0 from `decay_end` on. So

@@ -20,9 +20,10 @@ from torch import Tensor, nn
 
 from rlcore.contracts import metric
 from rlcore.contracts.errors import ConfigError
-from rlcore.contracts.learning import Step, Terms
+from rlcore.contracts.learning import RowKind, Step, Terms
 from rlcore.contracts.metric import Metric, Metrics
 from rlcore.contracts.protocols import Evaluation, Learning
+from rlcore.contracts.replay_batches import imitation_mixture
 from rlcore.contracts.specs import AlgorithmNeeds
 from rlcore.contracts.trajectory import Trajectory
 from rlcore_policy_gradient import agreement
@@ -30,6 +31,7 @@ from rlcore_policy_gradient.advantage import advantage_metrics
 from rlcore_policy_gradient.agreement import LOGPROB_GAP
 from rlcore_policy_gradient.decay import decay
 from rlcore_policy_gradient.decoupled import behaviour_weights
+from rlcore_policy_gradient.imitation import with_imitation
 from rlcore_policy_gradient.minibatch import Advantages, Minibatch
 from rlcore_policy_gradient.samples import Samples, make_samples, minibatches
 from rlcore_policy_gradient.settings import PolicyGradientConfig
@@ -47,7 +49,7 @@ class OnPolicy(ABC):
     Attributes:
         target_kl: the update stops before the optimizer step of the first minibatch whose
             approximate KL to the policy that acted exceeds this; None: it never stops early.
-        decay: factor on `kl_beta` in the present update, see
+        decay: factor on `kl_beta` and the imitation term in the present update, see
             :func:`rlcore_policy_gradient.decay.decay`.
     """
 
@@ -136,6 +138,12 @@ class OnPolicy(ABC):
             metrics = Metrics()
             metrics.add(weight_metrics)
             learning.statistics |= learning.all_reduce(metrics)
+        coefficient = config.imitation.coefficient * self.decay
+        imitated: dict[RowKind, int] = {}
+        if coefficient > 0 and trains_policy:
+            imitated = imitation_mixture(
+                learning, config.imitation.batch_size, config.imitation.demonstrations
+            )
         for epoch in range(config.update_epoch):
             for places in minibatches(
                 samples, learning.batch_size, seed=learning.seed, update=update, epoch=epoch
@@ -146,7 +154,7 @@ class OnPolicy(ABC):
                     minibatch.weights = minibatch.weights.with_policy(factors[places])
                 mine = samples.row[places] >= 0
                 flags: Any = {"trains_policy": trains_policy, "compared": compared}
-                yield Step(
+                step = Step(
                     trains=("policy", "value") if trains_policy else ("value",),
                     samples=int(mine.sum()),
                     loss=partial(
@@ -159,6 +167,7 @@ class OnPolicy(ABC):
                     ),
                     accept=partial(self._accept, learning, trained, **flags),
                 )
+                yield with_imitation(step, learning, imitated, coefficient) if imitated else step
                 compared = False
 
     def _contribution(

@@ -5,10 +5,44 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rlcore.config.schema import AlgorithmConfig, When, key
+from rlcore.config.schema import AlgorithmConfig, Settings, When, key
 from rlcore.contracts.errors import ConfigError
-from rlcore.contracts.specs import AlgorithmNeeds, PolicySpec
+from rlcore.contracts.specs import AlgorithmNeeds, PolicySpec, ReplayNeeds
 from rlcore_policy_gradient.levels import refusal
+
+WHEN_IMITATES = When("coefficient", unless=(0,))
+
+
+@dataclass
+class ImitationConfig(Settings):
+    """A supervised loss beside the surrogate, on demonstrations and own successes."""
+
+    coefficient: float = key(
+        "coefficient of the model's supervised loss, which each minibatch adds to its own; 0: off",
+        0.0,
+        minimum=0,
+    )
+    batch_size: int = key(
+        "demonstration frames and own decisions that a minibatch adds",
+        64,
+        minimum=1,
+        when=WHEN_IMITATES,
+    )
+    demonstrations: float = key(
+        "share of them from the demonstrations of sft or collect.path; the rest are own successes; "
+        "before the first success, demonstrations fill the batch; 0: no demonstrations are read",
+        0.5,
+        minimum=0,
+        maximum=1,
+        when=WHEN_IMITATES,
+    )
+    replay_mib: int = key(
+        "MiB of own successes in the replay, over all actor processes; the oldest are dropped "
+        "first",
+        1024,
+        minimum=1,
+        when=WHEN_IMITATES,
+    )
 
 
 @dataclass
@@ -54,14 +88,15 @@ class PolicyGradientConfig(AlgorithmConfig, family=True):
         0.0,
         minimum=0,
     )
+    imitation: ImitationConfig = key("supervised loss beside the surrogate", ImitationConfig())
     decay_start: float | None = key(
-        "share of runner.max_epochs after which kl_beta falls linearly; null: it is constant; a "
-        "third is published",
+        "share of runner.max_epochs after which kl_beta and imitation.coefficient fall linearly; "
+        "null: they are constant; a third is published",
         minimum=0,
         exclusive_maximum=1,
     )
     decay_end: float = key(
-        "share of runner.max_epochs from which kl_beta is 0",
+        "share of runner.max_epochs from which kl_beta and imitation.coefficient are 0",
         1.0,
         exclusive_minimum=0,
         maximum=1,
@@ -105,7 +140,8 @@ class OnPolicyNeeds(AlgorithmNeeds):
     @classmethod
     def of(cls, config: PolicyGradientConfig, **needs: Any) -> OnPolicyNeeds:
         """Return the given needs plus those of the shared settings: log-probs of the reference
-        weights if `kl_beta` is not 0, and an end of training if `decay_start` is set.
+        weights if `kl_beta` is not 0, an end of training if `decay_start` is set, and what
+        `imitation` draws from if its coefficient is not 0.
 
         Raises:
             ConfigError: `decay_end` is not after `decay_start`.
@@ -115,6 +151,11 @@ class OnPolicyNeeds(AlgorithmNeeds):
                 f"algorithm.decay_end must be more than decay_start = {config.decay_start}, got "
                 f"{config.decay_end}"
             )
+        imitation = config.imitation
+        if imitation.coefficient:
+            needs["imitation"] = True
+            needs["demonstrations"] = imitation.demonstrations > 0
+            needs["replay"] = ReplayNeeds(imitation.replay_mib * 2**20, failures=False)
         return cls(
             reference_logprobs=config.kl_beta != 0,
             limited_updates=config.decay_start is not None,
@@ -126,9 +167,8 @@ class OnPolicyNeeds(AlgorithmNeeds):
 
     @property
     def stale_refusal(self) -> str | None:
-        if self.decoupled or super().stale_refusal is None:
-            return None
-        return "algorithm.behave_weight_threshold is null (2 is usual)"
+        # a replay does not help: the surrogate learns from the present rollout
+        return None if self.decoupled else "algorithm.behave_weight_threshold is null (2 is usual)"
 
     def refusal(self, policy: PolicySpec) -> str | None:
         values = policy.value_dim if self.values else 0  # without a critic, values are unused

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from rlcore_policy_gradient.settings import OnPolicyNeeds, PolicyGradientConfig
+from rlcore_policy_gradient.settings import ImitationConfig, OnPolicyNeeds, PolicyGradientConfig
 
-from rlcore.contracts.specs import ReplayNeeds
+from rlcore.contracts.specs import AlgorithmNeeds, ReplayNeeds
 
 ASYNC = "runner.loop=async"
 APART = "cluster.component_placement={env: 0-1, rollout: 2, actor: 3}"
@@ -17,8 +17,7 @@ SHARED = "cluster.component_placement={env: 0-1, rollout: 2, actor: 2-3}"
 
 def with_replay(facts):
     """The facts of a run whose algorithm has a replay."""
-    assert facts.needs is not None
-    return replace(facts, needs=replace(facts.needs, replay=ReplayNeeds(2**20)))
+    return replace(facts, needs=AlgorithmNeeds(replay=ReplayNeeds(2**20)))
 
 
 @pytest.mark.parametrize(
@@ -63,8 +62,11 @@ def test_a_run_that_can_overlap_passes(facts, problems, overrides):
     assert problems(with_replay(facts(ASYNC, *overrides))) == []
 
 
-def test_an_algorithm_that_could_correct_for_it_names_its_key(facts, problems):
-    needs = OnPolicyNeeds.of(PolicyGradientConfig())
+@pytest.mark.parametrize("coefficient", [0.0, 0.5])
+def test_an_algorithm_that_could_correct_for_it_names_its_key(facts, problems, coefficient):
+    """A replay to imitate from makes the policy gradient no less on-policy."""
+    imitation = ImitationConfig(coefficient=coefficient, demonstrations=0.0)
+    needs = OnPolicyNeeds.of(PolicyGradientConfig(imitation=imitation))
     (said,) = problems(replace(facts(ASYNC, APART), needs=needs))
     assert "runner.loop" in said and "algorithm.behave_weight_threshold" in said
     corrected = OnPolicyNeeds.of(PolicyGradientConfig(behave_weight_threshold=2.0))

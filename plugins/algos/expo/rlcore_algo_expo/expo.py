@@ -17,7 +17,7 @@ from typing import cast
 import torch
 from rlcore_off_policy.critic import Critic, least_of_two
 from rlcore_off_policy.encoder import draw_shift
-from rlcore_off_policy.imitation import draw, imitation_steps, mixture
+from rlcore_off_policy.imitation import imitation_steps
 from torch import Tensor, nn
 
 from rlcore.contracts import metric
@@ -25,6 +25,7 @@ from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.learning import Step, Terms
 from rlcore.contracts.metric import Metric
 from rlcore.contracts.protocols import Inputs, Learning
+from rlcore.contracts.replay_batches import draw, mixture
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import EnvSpec, PolicySpec
 from rlcore_algo_expo.acting import Choice, samples

@@ -1,7 +1,7 @@
 """The checks that rlcore has for every algorithm, at each granularity of rewards and ratios."""
 
 import pytest
-from rlcore_testing import AlgorithmConformance
+from rlcore_testing import AlgorithmConformance, ReplayConformance
 
 
 class TestPPO(AlgorithmConformance):
@@ -34,3 +34,8 @@ class TestPPOWithAReference(AlgorithmConformance):
         "target_kl": 0.1,
         "loss_agg_func": "seq-mean-token-sum",
     }
+
+
+class TestPPOThatImitates(ReplayConformance):
+    name = "ppo"
+    settings = {"imitation": {"coefficient": 0.5, "batch_size": 16}, "kl_beta": 0.01}

@@ -1,5 +1,6 @@
 """PPO end to end on a tiny policy: settings, needs, loss put together, every metric name."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from internals import check, compose
 from rlcore_algo_ppo.ppo import PPO
 from rlcore_algo_ppo.settings import PPOConfig, needs
 from rlcore_policy_gradient.minibatch import Minibatch, Weights
+from rlcore_policy_gradient.settings import ImitationConfig
 from rlcore_testing.conformance.trajectories import Bandit, bandit_rollout
 from rlcore_tools.metric_names import under_further_names
 
@@ -17,7 +19,8 @@ from rlcore.config.schema import ActorConfig
 from rlcore.contracts.episodes import EpisodeOutcome
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.protocols import Evaluation
-from rlcore.contracts.specs import Episode
+from rlcore.contracts.specs import Episode, ReplayNeeds
+from rlcore.demonstrations.datasets import SupervisedSamples
 from rlcore.learner.update import Learner
 from rlcore.runs.metrics import env_metrics, rollout_metrics
 
@@ -78,6 +81,37 @@ def test_without_a_coefficient_the_reference_is_not_evaluated():
     assert "train/actor/kl_reference" not in learner.update(bandit_rollout(policy, seed=1), 1)
 
 
+@pytest.mark.parametrize("decay_start", [None, 0.0])
+def test_the_imitation_term_is_weighted_by_its_coefficient_and_the_schedule(decay_start):
+    """By hand: the mean action is 0 and the demonstrations' 1, so the supervised loss (a - 1)^2 is
+    1 and its gradient -2. Equal rewards give advantages of 0, so there is no other gradient."""
+    policy = Bandit()
+    imitation = ImitationConfig(coefficient=0.25, batch_size=24, demonstrations=1.0)
+    config = PPOConfig(imitation=imitation, value_coef=0.0, decay_start=decay_start)
+    actor = ActorConfig(micro_batch_size=16, global_batch_size=64)
+    learner = Learner(policy, PPO(config), actor, config, seed=0, total_updates=4)
+    ones = torch.ones(8, 1, 1)
+    learner.teach(SupervisedSamples({"features": torch.ones(8, 1)}, ones, ones[..., 0].bool()))
+    trajectory = bandit_rollout(policy, seed=0)  # 64 decisions, and 24 frames beside them
+    trajectory = replace(trajectory, rewards=torch.ones_like(trajectory.rewards))
+    metrics = learner.update(trajectory, 1)
+    factor = 1.0 if decay_start is None else 0.75  # a quarter of 4 updates is done
+    assert metrics["train/actor/imitation_loss"] == pytest.approx(1.0)
+    assert metrics["train/actor/grad_norm"] == pytest.approx(0.25 * factor * 2.0)
+
+
+def test_without_rows_to_imitate_the_surrogate_is_alone():
+    def weights(coefficient: float) -> list[float]:
+        policy = Bandit()
+        imitation = ImitationConfig(coefficient=coefficient, demonstrations=0.0)
+        learner = make_learner(policy, PPOConfig(imitation=imitation))
+        failed = bandit_rollout(policy, seed=0)
+        learner.update(replace(failed, success=torch.zeros_like(failed.success)), 0)
+        return [parameter.item() for parameter in policy.parameters()]
+
+    assert weights(0.0) == weights(9.0)
+
+
 def test_loss_is_the_sum_of_its_terms_by_hand():
     # one sample, C = A = V = 1, all weights 1; ratio 1 and A = 2: policy -2
     # value: e = 3, huber 1 at delta 1: 1 * (3 - 0.5) = 2.5, clipping changes nothing (V = V_old)
@@ -136,6 +170,10 @@ def test_needs_follow_the_settings():
     assert needs(PPOConfig()).values and not needs(PPOConfig()).bootstrap_values
     assert needs(PPOConfig(bootstrap_type="standard")).bootstrap_values
     assert needs(PPOConfig(kl_beta=0.1)).reference_logprobs
+    assert needs(PPOConfig()).replay is None
+    imitates = needs(PPOConfig(imitation=ImitationConfig(coefficient=0.1, replay_mib=3)))
+    assert imitates.imitation and imitates.demonstrations
+    assert imitates.replay == ReplayNeeds(3 * 2**20, failures=False)
     assert not PPO(PPOConfig(critic_warmup_updates=2)).trains_policy(1)
     assert PPO(PPOConfig(critic_warmup_updates=2)).trains_policy(2)
 
