@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random.bit_generator import ISeedSequence
@@ -48,6 +48,26 @@ class _Hash(ISeedSequence):
         return np.frombuffer(self._digest.digest(), dtype, n_words)
 
 
+class DecisionKey(NamedTuple):
+    """The key of a decision that a rollout worker asks for.
+
+    Attributes:
+        seed: root seed.
+        phase: "train" for training episodes; another word for evaluations.
+        update: number of updates done before the rollout.
+        task, trial, replica: address of the episode.
+        decision: number of the decision within its episode, from 0.
+    """
+
+    seed: int
+    phase: str
+    update: int
+    task: int
+    trial: int
+    replica: int
+    decision: int
+
+
 @dataclass(frozen=True)
 class RowKeys:
     """The keys of B rows, from which a policy draws all its noise.
@@ -55,7 +75,7 @@ class RowKeys:
     A method called again with the same stream returns the same numbers.
 
     Args:
-        keys: one tuple per row, e.g. (root seed, phase, update, task, trial, replica, decision).
+        keys: one tuple per row; that of a decision in a rollout is a :class:`DecisionKey`.
     """
 
     keys: tuple[tuple[int | str, ...], ...]

@@ -15,7 +15,7 @@ import numpy as np
 
 from rlcore.contracts.episodes import EpisodeOutcome, Footage
 from rlcore.contracts.protocols import Observation
-from rlcore.contracts.rng import RowKeys
+from rlcore.contracts.rng import DecisionKey, RowKeys
 from rlcore.contracts.specs import Episode
 from rlcore.rollout.schedule import Column
 
@@ -208,9 +208,9 @@ class RolloutJob:
     shift: tuple[float, ...] = ()
 
     def keys(self, rows: Iterable[WaitingRow]) -> RowKeys:
-        """Return one key per row: (root seed, phase, update, task, trial, replica, decision)."""
+        """Return one key per row, a :class:`DecisionKey`."""
         prefix = (self.seed, self.order.phase, self.order.update)
-        return RowKeys(tuple((*prefix, *row.episode[:3], row.decision) for row in rows))
+        return RowKeys(tuple(DecisionKey(*prefix, *row.episode[:3], row.decision) for row in rows))
 
 
 @dataclass

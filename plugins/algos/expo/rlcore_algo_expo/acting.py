@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from rlcore_off_policy.critic import ActionRange, Critic
+from rlcore_off_policy.exploration import Exploration
 from torch import Tensor
 
 from rlcore.contracts.protocols import Inputs, Policy, PolicyOutput
@@ -47,22 +48,40 @@ class Choice:
         critic: values the candidates.
         edit: makes edits.
         config: gives the numbers of samples and edits, and `caution`.
+        explore: moves what is chosen in training episodes; None: they are not moved.
     """
 
-    def __init__(self, env: EnvSpec, critic: Critic, edit: EditActor, config: ExpoConfig) -> None:
+    def __init__(
+        self,
+        env: EnvSpec,
+        critic: Critic,
+        edit: EditActor,
+        config: ExpoConfig,
+        explore: Exploration | None = None,
+    ) -> None:
         self.range = ActionRange(env)
         self._critic = critic
         self._edit = edit
         self._config = config
+        self._explore = explore
 
     def act(
         self, policy: Policy, inputs: Inputs, keys: RowKeys, *, deterministic: bool
     ) -> PolicyOutput:
-        """Return the best candidate of each row.
+        """Return the best candidate of each row, moved by the exploration of its episode.
 
         See :class:`rlcore.contracts.protocols.ActingHead`. Until the edits are ready, the policy
         acts alone.
         """
+        output = self._choose(policy, inputs, keys, deterministic=deterministic)
+        if self._explore is None or deterministic:
+            return output
+        return self._explore.explored(output, keys)
+
+    def _choose(
+        self, policy: Policy, inputs: Inputs, keys: RowKeys, *, deterministic: bool
+    ) -> PolicyOutput:
+        """Return the best candidate of each row."""
         if not self._edit.ready:
             return policy.act(inputs, keys, deterministic=deterministic)
         count = self._config.samples

@@ -17,6 +17,7 @@ from typing import cast
 import torch
 from rlcore_off_policy.critic import Critic, least_of_two
 from rlcore_off_policy.encoder import draw_shift
+from rlcore_off_policy.exploration import Exploration
 from rlcore_off_policy.imitation import imitation_steps
 from torch import Tensor, nn
 
@@ -78,14 +79,18 @@ class EXPO:
             points=min(config.edit_points or actions, actions),
             scale=config.edit_scale,
         )
-        return {"critic": critic, "edit": edit}
+        made: dict[str, nn.Module] = {"critic": critic, "edit": edit}
+        if config.explore:
+            made["explore"] = Exploration(config.explore, entries)
+        return made
 
     def acting_head(
         self, policy: PolicySpec, env: EnvSpec, networks: Mapping[str, nn.Module]
     ) -> Choice:
         critic = cast(Critic, networks["critic"])
         edit = cast(EditActor, networks["edit"])
-        return Choice(env, critic, edit, self._config)
+        explore = cast(Exploration | None, networks.get("explore"))
+        return Choice(env, critic, edit, self._config, explore)
 
     def updates(self, learning: Learning) -> Iterator[Step]:
         """Yield the steps of critics and edits, then the supervised steps of the policy.
@@ -93,6 +98,8 @@ class EXPO:
         Edits start to act (`ready`) after `warmup` updates, once the replay has a success.
         """
         config = self._config
+        if config.explore:
+            cast(Exploration, learning.networks["explore"]).learn(learning)
         yield from self._critic_and_edit_steps(learning)
         edit = cast(EditActor, learning.networks["edit"])
         if learning.update + 1 >= config.warmup and learning.replay.count("successes"):

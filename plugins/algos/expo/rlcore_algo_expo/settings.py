@@ -85,6 +85,14 @@ class ExpoConfig(AlgorithmConfig):
         "mask",
         choices=TIME_LIMITS,
     )
+    explore: list[float] = key(
+        "scales of exploration, in units of the spread of the demonstrations' actions: all actions "
+        "of a training episode are moved by one draw, at a scale drawn for the episode, more often "
+        "one whose episodes succeed; the first rollout, before the spread is known, has none; "
+        "empty: off",
+        [],
+        minimum=0,
+    )
     target_samples: int = key(
         "chunks that the policy samples for a target, in one forward whose memory grows with this "
         "number; 0: the chunk that was executed there, and edits of it",
@@ -123,11 +131,12 @@ def needs(config: ExpoConfig) -> AlgorithmNeeds:
     edit = NetworkNeeds(
         "edit", config.edit_lr, MOST_PARAMETERS, acts_with="online", optim=config.edit_optim.adamw
     )
+    explore = NetworkNeeds("explore", 0.0, acts_with="online")  # it has buffers alone
     return AlgorithmNeeds(
         exact_logprobs=False,
-        networks=(critic, edit),
+        networks=(critic, edit, *([explore] if config.explore else [])),
         replay=ReplayNeeds(config.replay_mib * 2**20),
-        demonstrations=imitates and config.demonstrations > 0,
+        demonstrations=bool(config.explore) or (imitates and config.demonstrations > 0),
         imitation=imitates,
         samples=config.samples,
     )

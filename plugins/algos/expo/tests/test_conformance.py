@@ -21,3 +21,11 @@ class TestExpoThatDrawsItsTargets(ReplayConformance):
         **SMALL, "target_samples": 2, "samples": 2, "edits": 2, "imitation_steps": 5,
         "demonstrations": 0.0, "edit_points": None, "edit_lr": 1e-3, "edit_scale": 0.4,
     }  # fmt: skip
+
+
+@pytest.mark.long
+class TestExpoThatExplores(ReplayConformance):
+    name = "expo"
+    settings: ClassVar[dict[str, Any]] = {
+        **SMALL, "imitation_steps": 5, "explore": [0.0, 0.5],
+    }  # fmt: skip
