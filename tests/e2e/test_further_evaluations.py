@@ -119,6 +119,15 @@ def test_a_control_depends_neither_on_load_nor_on_an_interruption(
     assert_same(whole, run)
 
 
+def test_without_supervised_steps_a_run_begins_from_the_given_weights(whole: Path, tmp_path: Path):
+    """So that several runs, each with a control of its own, share one start."""
+    begun = [f"actor.model.model_path={whole / 'sft'}", f"collect.path={whole / 'demonstrations'}"]
+    run = start(tmp_path, "sft.control=demonstrations", *begun, "sft.max_steps=0")
+    assert digests(run / "sft") == digests(whole / "sft")
+    assert json.loads((run / "sft.json").read_text())["steps"] == 0
+    assert json.loads((run / "control.json").read_text())["steps"] > 0
+
+
 def digests(folder: Path) -> dict[str, str]:
     """Of the weights in it."""
     return {

@@ -67,7 +67,13 @@ class SFTConfig(Settings):
     enabled: bool = key(
         "run supervised training before reinforcement learning", False, fixed="weights"
     )
-    max_steps: int = key("optimizer steps", 1000, minimum=1, when=WHEN_ENABLED)
+    max_steps: int = key(
+        "optimizer steps; 0: none, the run and its control begin from the given weights, and only "
+        "the normaliser is fitted",
+        1000,
+        minimum=0,
+        when=WHEN_ENABLED,
+    )
     batch_size: int = key("frames per optimizer step", 64, minimum=1, when=WHEN_ENABLED)
     lr: float = key("learning rate", 1e-3, exclusive_minimum=0, when=WHEN_ENABLED)
     lr_warmup_steps: int = key(
