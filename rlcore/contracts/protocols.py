@@ -412,6 +412,9 @@ class Learning(Protocol):
         batch_size: number of samples of a step over all processes (`actor.global_batch_size`).
         statistics: metrics of the update that do not come from its steps; set by the algorithm to
             the same values on all processes.
+        lr_factors: factors on the scheduled learning rates of "policy" and "value", from the next
+            step on; 1 for a group without an entry. The algorithm may change them, equally on all
+            processes; they are kept from update to update and in checkpoints.
         warnings: what the user should know about the updates so far, by cause; may be empty.
     """
 
@@ -425,6 +428,7 @@ class Learning(Protocol):
     rollout: Trajectory
     batch_size: int
     statistics: dict[str, float]
+    lr_factors: dict[str, float]
     warnings: dict[str, str]
 
     @property

@@ -39,6 +39,7 @@ class UpdateLearning:
         named: name of the algorithm, for error messages.
         device: device on which the policy computes.
         micro: the learner's micro-batches, for forwards outside steps.
+        lr_factors: factors that the optimizer uses and saves.
         reshard: frees the blocks that such forwards have gathered.
     """
 
@@ -58,6 +59,7 @@ class UpdateLearning:
     device: torch.device
     micro: MicroBatches
     reshard: Callable[[], None]
+    lr_factors: dict[str, float]
     statistics: dict[str, float] = field(default_factory=dict)
     _steps: int = 0
 

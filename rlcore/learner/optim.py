@@ -80,6 +80,7 @@ class PolicyOptimizer:
 
     Attributes:
         lr_factors: factor on the scheduled learning rate by group; 1 for groups without an entry.
+        adapted_lr_factors: further such factors, which the algorithm adapts and checkpoints keep.
 
     Args:
         groups: disjoint lists of parameters by group: "policy", "value" and names of networks.
@@ -110,6 +111,7 @@ class PolicyOptimizer:
         }
         self._steps = dict.fromkeys(groups, 0)
         self.lr_factors: Mapping[str, float] = {}
+        self.adapted_lr_factors: dict[str, float] = {}
         self.skipped_steps = 0
         self._adam = torch.optim.AdamW(
             [
@@ -169,6 +171,7 @@ class PolicyOptimizer:
             name: self._base_rate(name)
             * learning_rate_factor(self._config, self._steps[name])
             * self.lr_factors.get(name, 1.0)
+            * self.adapted_lr_factors.get(name, 1.0)
             for name in self._parameters
             if name not in self._networks
         }
@@ -273,6 +276,7 @@ class PolicyOptimizer:
                 "steps": dict(self._steps),
                 "skipped_steps": self.skipped_steps,
                 "sizes": {name: len(ps) for name, ps in self._parameters.items()},
+                "adapted_lr_factors": dict(self.adapted_lr_factors),
             },
         }
 
@@ -308,3 +312,6 @@ class PolicyOptimizer:
             self._adam.state[self._stepped(parameter)][moment] = local.clone().to(device)
         self._steps = dict(saved["state"]["steps"])
         self.skipped_steps = saved["state"]["skipped_steps"]
+        self.adapted_lr_factors.clear()  # shared with the algorithm, so changed in place
+        # checkpoints written before algorithms could adapt rates have none
+        self.adapted_lr_factors.update(saved["state"].get("adapted_lr_factors", {}))

@@ -187,6 +187,7 @@ class Learner:
             device=self._device,
             micro=self._micro,
             reshard=self._reshard,
+            lr_factors=self._optimizer.adapted_lr_factors,
         )
         weights_before = self._optimizer.sample()
         metrics, counts = self._steps(self._algorithm.updates(learning))

@@ -10,7 +10,6 @@ from importlib import import_module
 from pathlib import Path
 from statistics import fmean
 
-import adaptive_kl
 import curriculum
 import early_stopping
 import minimal
@@ -29,7 +28,6 @@ EXAMPLES = Path(minimal.__file__).parent
 QUICK = ["runner.val_before_train=false", "actor.optim.lr_warmup_steps=0"]
 CASES = {
     "early_stopping": ["runner.val_check_interval=1", "actor.optim.lr=1e-12"],
-    "adaptive_kl": ["actor.optim.lr=0.003"],
     "curriculum": ["env.train.total_num_envs=16", "actor.model.init_std=0.6"],
 }
 
@@ -51,7 +49,7 @@ def test_each_is_a_plugin_of_a_page():
 @pytest.mark.long
 @pytest.mark.parametrize(
     "name",
-    ["early_stopping", "adaptive_kl", "curriculum"],
+    ["early_stopping", "curriculum"],
 )
 def test_resumed_equals_undisturbed(log_path: Path, name: str, monkeypatch):
     with plugged_in(import_module(name), name):
@@ -85,25 +83,6 @@ def test_a_plugin_is_tested_without_a_run(tmp_path: Path):
         assert not run.steering.stopped
         early_stopping.rlcore_after_eval(run, f"step_{step:06d}", {"eval/success_once": success})
     assert run.steering.stopped == "success is no better than 0.500 in 3 evaluations"
-
-
-@pytest.mark.long
-def test_adaptive_kl_holds_the_step_of_the_policy(log_path: Path):
-    told = ["actor.optim.lr=0.003", "runner.max_epochs=12", "runner.save_interval=-1"]
-    with plugged_in(adaptive_kl, "adaptive_kl"):
-        run = start(log_path, "held", *told)
-    lines = [line for line in numbers(run) if "adaptive_kl/lr_factor" in line]
-    factor = 1.0
-    for line in lines:
-        kl, rate = line["train/actor/approx_kl"], line["train/actor/lr"]
-        assert kl is not None and rate == pytest.approx(0.003 * factor)
-        if kl > 0.02:  # twice the target
-            factor /= 1.5
-        elif kl < 0.005:  # half of it
-            factor *= 1.5
-        assert line["adaptive_kl/lr_factor"] == pytest.approx(factor)
-    kls = [float(line["train/actor/approx_kl"]) for line in lines]
-    assert kls[0] > 0.02 and 0.005 < fmean(kls[-4:]) < 0.02
 
 
 @pytest.mark.long

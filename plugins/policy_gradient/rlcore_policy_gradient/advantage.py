@@ -125,6 +125,7 @@ def gae(
     gae_lambda: float,
     bootstrap_type: str,
     normalize: bool,
+    per_task: bool = False,
 ) -> Advantages:
     """Return the GAE advantages and value targets R = A + V of a trajectory.
 
@@ -133,6 +134,7 @@ def gae(
 
     Args:
         normalize: whether to normalise the advantages (:func:`normalized`).
+        per_task: whether to do so among the steps of each task alone.
     """
     sequence = steps(trajectory, reward_type)
     in_line = gae_of_steps(
@@ -143,7 +145,9 @@ def gae(
     advantages = in_line.reshape(chunks, -1, columns).transpose(1, 2)
     step_valid = sequence.valid.reshape(chunks, -1, columns).transpose(1, 2)
     returns = torch.where(step_valid, advantages + trajectory.values, 0.0)
-    if normalize:
+    if normalize and per_task:
+        advantages = normalized_per_task(advantages, step_valid, trajectory.task)
+    elif normalize:
         advantages = normalized(advantages, step_valid)
     return Advantages(advantages, returns, trajectory.valid)
 
@@ -158,6 +162,23 @@ def normalized(advantages: Tensor, valid: Tensor) -> Tensor:
         return torch.zeros_like(advantages)
     scaled = (advantages - chosen.mean()) / (chosen.std(correction=1) + NORMALIZATION_EPS)
     return torch.where(valid, scaled, 0.0).to(advantages.dtype)
+
+
+def normalized_per_task(advantages: Tensor, valid: Tensor, task: Tensor) -> Tensor:
+    """Return :func:`normalized` advantages of each task.
+
+    A task whose returns vary much then has no larger share in the gradient than others; scale
+    invariance across tasks is that of PopArt (Hessel et al. 2018, arXiv 1809.04474).
+
+    Args:
+        advantages, valid: `[T, N, D]`.
+        task: int64 `[T, N]`, task of each chunk.
+    """
+    result = torch.zeros_like(advantages)
+    for number in task[valid.any(-1)].unique():
+        of_task = valid & (task == number).unsqueeze(-1)
+        result = torch.where(of_task, normalized(advantages, of_task), result)
+    return result
 
 
 def advantage_metrics(advantages: Advantages) -> dict[str, float]:

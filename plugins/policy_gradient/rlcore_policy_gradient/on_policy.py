@@ -27,6 +27,7 @@ from rlcore.contracts.replay_batches import imitation_mixture
 from rlcore.contracts.specs import AlgorithmNeeds
 from rlcore.contracts.trajectory import Trajectory
 from rlcore_policy_gradient import agreement
+from rlcore_policy_gradient.adaptive_rate import adapted_factor
 from rlcore_policy_gradient.advantage import advantage_metrics
 from rlcore_policy_gradient.agreement import LOGPROB_GAP
 from rlcore_policy_gradient.decay import decay
@@ -61,6 +62,11 @@ class OnPolicy(ABC):
         self._shared = config
         self._unreached: list[nn.Parameter] | None = None  # parameters without a gradient so far
 
+    @property
+    def _measures_kl(self) -> bool:
+        """Whether a step depends on the KL of its minibatch."""
+        return self.target_kl is not None or self._shared.desired_kl is not None
+
     @abstractmethod
     def advantages(self, trajectory: Trajectory) -> Advantages:
         """Return advantages, value targets and the mask of trained actions of the whole batch.
@@ -82,12 +88,21 @@ class OnPolicy(ABC):
 
         Returns:
             The loss, a scalar with gradients, and `{name: Metric}`, which must have
-            `train/actor/approx_kl` if `target_kl` is set.
+            `train/actor/approx_kl` if `target_kl` or `desired_kl` is set.
         """
 
     def trains_policy(self, update: int) -> bool:
         """Return whether update `update` (from 0) trains the policy; if not, only the critic."""
         return True
+
+    def critic_suffices(self, trajectory: Trajectory, advantages: Advantages) -> bool:
+        """Return whether an update that would train the critic alone trains the policy too.
+
+        Args:
+            trajectory: the whole batch, as it was played.
+            advantages: result of :meth:`advantages` for it.
+        """
+        return False
 
     def updates(self, learning: Learning) -> Iterator[Step]:
         """Yield a step for each minibatch of the rollout, in `update_epoch` epochs.
@@ -108,6 +123,7 @@ class OnPolicy(ABC):
             )
         trained = [*groups["policy"], *(groups["value"] if self.needs.values else [])]
         advantages = checked_advantages(config.name, batch, self.advantages(_copied(batch)))
+        trains_policy = trains_policy or self.critic_suffices(batch, advantages)
         samples = make_samples(batch, advantages, config)
         behaviour = samples.old_logprobs
         if config.recompute_logprobs or config.behave_weight_threshold is not None:
@@ -144,6 +160,7 @@ class OnPolicy(ABC):
             imitated = imitation_mixture(
                 learning, config.imitation.batch_size, config.imitation.demonstrations
             )
+        has_stepped = False
         for epoch in range(config.update_epoch):
             for places in minibatches(
                 samples, learning.batch_size, seed=learning.seed, update=update, epoch=epoch
@@ -165,9 +182,13 @@ class OnPolicy(ABC):
                         minibatch[FILLER].blank(),
                         **flags,
                     ),
-                    accept=partial(self._accept, learning, trained, **flags),
+                    # before the first step the KL is 0, whatever the rate
+                    accept=partial(
+                        self._accept, learning, trained, adapts_rate=has_stepped, **flags
+                    ),
                 )
                 yield with_imitation(step, learning, imitated, coefficient) if imitated else step
+                has_stepped = True
                 compared = False
 
     def _contribution(
@@ -210,7 +231,7 @@ class OnPolicy(ABC):
                 new.entropy.float(),
             ),
         )
-        required = None if self.target_kl is None else APPROX_KL
+        required = APPROX_KL if self._measures_kl else None
         loss, terms = checked_loss(self._shared.name, self.loss(now, part), required=required)
         terms["train/actor/total_loss"] = metric.step_mean(loss)
         if compared:
@@ -225,8 +246,11 @@ class OnPolicy(ABC):
         *,
         trains_policy: bool,
         compared: bool,
+        adapts_rate: bool,
     ) -> bool:
         """Return whether the optimizer step is made: false if the KL exceeds `target_kl`.
+
+        With `desired_kl`, also adapt the learning rate of the policy, if `adapts_rate`.
 
         The answer is the same on all ranks. A KL of NaN is accepted here, because the optimizer
         skips and counts such a step. Also records remarks on log-prob gaps and missing gradients.
@@ -237,8 +261,14 @@ class OnPolicy(ABC):
             gap = learning.all_reduce(metrics)[LOGPROB_GAP]
             warning = agreement.check_gap(policy, gap)
             remarks["log-probs"] = remarks.get("log-probs") or warning
-        if self.target_kl is not None and learning.all_reduce(metrics)[APPROX_KL] > self.target_kl:
-            return False
+        if self._measures_kl:
+            kl = learning.all_reduce(metrics)[APPROX_KL]
+            desired = self._shared.desired_kl
+            if desired is not None and trains_policy and adapts_rate:
+                factor = learning.lr_factors.get("policy", 1.0)
+                learning.lr_factors["policy"] = adapted_factor(factor, kl=kl, desired=desired)
+            if self.target_kl is not None and kl > self.target_kl:
+                return False
         if trains_policy:
             before = trained if self._unreached is None else self._unreached
             unreached = [parameter for parameter in before if parameter.grad is None]

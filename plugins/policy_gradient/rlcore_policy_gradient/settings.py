@@ -102,6 +102,12 @@ class PolicyGradientConfig(AlgorithmConfig, family=True):
         maximum=1,
         when=When("decay_start", unless=(None,)),
     )
+    desired_kl: float | None = key(
+        "adapt the policy's learning rate to this approximate KL: before each minibatch after the "
+        "first of an update it is divided by 1.5 if the KL is above twice this, and multiplied by "
+        "1.5 if below half of it, within 0.01 to 10 times that of actor.optim; null: off",
+        exclusive_minimum=0,
+    )
     loss_agg_func: str = key(
         "weights of the samples",
         "token-mean",

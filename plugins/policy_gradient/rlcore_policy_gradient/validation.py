@@ -69,6 +69,6 @@ def checked_loss(name: str, answer: Any, *, required: str | None = None) -> Term
     """
     loss, metrics = check_terms(name, answer)
     if required is not None and required not in metrics:
-        expected = f"metrics with {required}, because target_kl is set"
+        expected = f"metrics with {required}, because target_kl or desired_kl is set"
         raise algorithm_error(name, "loss", "metrics", f"{sorted(metrics)}", expected)
     return loss, metrics

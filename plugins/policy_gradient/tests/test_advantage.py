@@ -10,6 +10,7 @@ from rlcore_policy_gradient.advantage import (
     gae,
     gae_of_steps,
     normalized,
+    normalized_per_task,
     steps,
 )
 
@@ -202,3 +203,15 @@ def test_normalising_leaves_the_targets_alone(play):
     chosen = scaled.advantages[trajectory.valid.any(-1)]
     assert float(chosen.mean()) == pytest.approx(0, abs=1e-6)
     assert float(chosen.std(correction=1)) == pytest.approx(1, rel=1e-4)
+
+
+def test_normalisation_among_the_steps_of_a_task():
+    """By hand: task 0 has 1 and 3 (mean 2, std sqrt 2), task 1 has 10, 10 and 40 (mean 20, std
+    sqrt 300), task 2 has one step, which gives 0; the last step is invalid."""
+    advantages = torch.tensor([[1.0, 10.0, 40.0, 7.0], [3.0, 10.0, 99.0, 99.0]])[..., None]
+    valid = torch.tensor([[True, True, True, True], [True, True, False, False]])[..., None]
+    task = torch.tensor([[0, 1, 1, 2], [0, 1, 1, 2]])
+    scaled = normalized_per_task(advantages, valid, task)[..., 0]
+    a, b = 0.5**0.5, 10 / 300**0.5
+    expected = torch.tensor([[-a, -b, 2 * b, 0.0], [a, -b, 0.0, 0.0]])
+    torch.testing.assert_close(scaled, expected, rtol=0, atol=2e-5)  # 1e-5 is added to each std

@@ -8,6 +8,7 @@ from rlcore_policy_gradient.minibatch import Advantages, Minibatch
 from rlcore_policy_gradient.surrogate import ClippedSurrogate
 from torch import Tensor
 
+from rlcore.contracts import metric
 from rlcore.contracts.metric import Metric
 from rlcore.contracts.protocols import Evaluation
 from rlcore.contracts.trajectory import Trajectory
@@ -33,12 +34,27 @@ class PPO(ClippedSurrogate):
             gae_lambda=config.gae_lambda,
             bootstrap_type=config.bootstrap_type,
             normalize=config.normalize_advantages,
+            per_task=config.normalize_among == "task",
         )
 
     def trains_policy(self, update: int) -> bool:
         """Return false for the first `critic_warmup_updates` updates, which train only the critic:
         advantages from an untrained critic are noise."""
         return update >= self._config.critic_warmup_updates
+
+    def critic_suffices(self, trajectory: Trajectory, advantages: Advantages) -> bool:
+        """Return whether the critic explained `critic_warmup_explained_variance` of the variance of
+        its targets, before it learned from them; false if that is None, or the targets are equal.
+        """
+        least = self._config.critic_warmup_explained_variance
+        if least is None:
+            return False
+        values = trajectory.values
+        valid = advantages.valid
+        if values.shape[-1] != valid.shape[-1]:
+            valid = valid.any(-1, keepdim=True)
+        explained = metric.explained_variance(values, advantages.returns, valid).value(1)
+        return explained >= least  # NaN if the targets are equal
 
     def loss(self, now: Evaluation, batch: Minibatch) -> tuple[Tensor, dict[str, Metric]]:
         """Return `policy + value_coef * value - entropy_bonus * H + kl_beta * KL(reference)` and

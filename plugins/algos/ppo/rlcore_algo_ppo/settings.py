@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rlcore_policy_gradient.settings import OnPolicyNeeds, PolicyGradientConfig
 
-from rlcore.config.schema import key
+from rlcore.config.schema import When, key
 
 
 @dataclass
@@ -32,8 +32,21 @@ class PPOConfig(PolicyGradientConfig):
     huber_delta: float | None = key(
         "error above which the value loss is linear; null: never", 10.0, exclusive_minimum=0
     )
+    normalize_among: str = key(
+        "samples whose mean and std normalise an advantage: those of the batch, or of its task",
+        "batch",
+        choices=("batch", "task"),
+        when=When("normalize_advantages", (True,)),
+    )
     critic_warmup_updates: int = key(
         "number of first updates that train only the critic", 0, minimum=0
+    )
+    critic_warmup_explained_variance: float | None = key(
+        "an update of the warm-up trains the policy too if the critic explained this share of the "
+        "variance of its targets before it learned from them; null: none does",
+        exclusive_minimum=0,
+        maximum=1,
+        when=When("critic_warmup_updates", unless=(0,)),
     )
     target_kl: float | None = key(
         "end an update before a minibatch whose approximate KL exceeds this; null: never",

@@ -38,4 +38,10 @@ class TestPPOWithAReference(AlgorithmConformance):
 
 class TestPPOThatImitates(ReplayConformance):
     name = "ppo"
-    settings = {"imitation": {"coefficient": 0.5, "batch_size": 16}, "kl_beta": 0.01}
+    settings = {
+        "imitation": {"coefficient": 0.5, "batch_size": 16},
+        "kl_beta": 0.01,
+        "desired_kl": 0.01,
+        "update_epoch": 2,
+        "normalize_among": "task",
+    }

@@ -10,7 +10,7 @@ import yaml
 from internals import check, compose
 from rlcore_algo_ppo.ppo import PPO
 from rlcore_algo_ppo.settings import PPOConfig, needs
-from rlcore_policy_gradient.minibatch import Minibatch, Weights
+from rlcore_policy_gradient.minibatch import Advantages, Minibatch, Weights
 from rlcore_policy_gradient.settings import ImitationConfig
 from rlcore_testing.conformance.trajectories import Bandit, bandit_rollout
 from rlcore_tools.metric_names import under_further_names
@@ -110,6 +110,55 @@ def test_without_rows_to_imitate_the_surrogate_is_alone():
         return [parameter.item() for parameter in policy.parameters()]
 
     assert weights(0.0) == weights(9.0)
+
+
+def test_the_rate_follows_the_kl_of_all_minibatches_but_the_first():
+    """Every KL is above twice 1e-9: of 2 x 2 minibatches 3 divide the rate of 0.05 by 1.5."""
+    policy = Bandit()
+    config = PPOConfig(update_epoch=2, desired_kl=1e-9)
+    learner = make_learner(policy, config)
+    metrics = learner.update(bandit_rollout(policy, seed=0), 0)
+    assert metrics["train/actor/lr"] == pytest.approx(0.05 / 1.5**3)
+    assert metrics["train/critic/lr"] == pytest.approx(0.2)
+    resumed = make_learner(policy, config)
+    resumed.load_state_dict(learner.state_dict())
+    metrics = resumed.update(bandit_rollout(policy, seed=1), 1)
+    assert metrics["train/actor/lr"] == pytest.approx(0.05 / 1.5**6)
+    earlier = learner.state_dict()  # of a version that adapted no rate
+    del earlier["state"]["optimizer"]["adapted_lr_factors"]
+    resumed.load_state_dict(earlier)
+    metrics = resumed.update(bandit_rollout(policy, seed=1), 1)
+    assert metrics["train/actor/lr"] == pytest.approx(0.05 / 1.5**3)
+
+
+@pytest.mark.parametrize(
+    ("value", "least", "suffices"),
+    [
+        # targets 0, 2, 0, 2 have the variance 1; errors of values v, 2 - v, ... that of (1 - v)^2
+        (0.25, 0.56, True),  # errors -0.25, 0.25: variance 1/16, explained 15/16
+        (0.25, 0.94, False),
+        (1.0, 0.01, False),  # the same value everywhere explains nothing
+        (0.25, None, False),
+    ],
+)
+def test_a_critic_that_explains_enough_ends_its_warm_up(value, least, suffices):
+    config = PPOConfig(critic_warmup_updates=9, critic_warmup_explained_variance=least)
+    rollout = bandit_rollout(Bandit(), seed=0, columns=4)
+    values = torch.tensor([value, 2 - value, value, 2 - value]).view(1, 4, 1)
+    returns = torch.tensor([0.0, 2.0, 0.0, 2.0]).view(1, 4, 1)
+    advantages = Advantages(returns - values, returns, rollout.valid)
+    assert PPO(config).critic_suffices(replace(rollout, values=values), advantages) is suffices
+
+
+@pytest.mark.parametrize(("least", "trained"), [(None, False), (0.5, True)])
+def test_only_a_critic_that_suffices_lets_the_policy_learn(least, trained):
+    policy = Bandit()
+    config = PPOConfig(critic_warmup_updates=1, critic_warmup_explained_variance=least)
+    rollout = bandit_rollout(policy, seed=0)
+    knowing = replace(rollout, values=rollout.rewards * 0.9)  # explains 1 - 0.1^2 = 0.99
+    metrics = make_learner(policy, config).update(knowing, 0)
+    assert (policy.mean.item() != 0) is trained
+    assert (metrics["train/actor/lr"] > 0) is trained
 
 
 def test_loss_is_the_sum_of_its_terms_by_hand():
