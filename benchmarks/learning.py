@@ -1,0 +1,114 @@
+"""Reinforcement against imitation on a set of tasks: plays what is missing, and writes the page.
+
+    python benchmarks/learning.py SET [ARM ...] [--seeds 0 1] [--demonstrations 1] [--episodes 576]
+    python benchmarks/learning.py --experts      time limits and tasks of all sets
+    python benchmarks/learning.py SET --page     plays nothing
+
+Each seed has a start, supervised training on the demonstrations, from which all arms and controls
+begin. As many runs as this process may use cores are played at once. Kill it at any moment: called
+again, it keeps what is finished and goes on with the rest. A cell is played again when the code has
+changed since (:data:`parts.learning.cells.CODE`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from parts.learning.cells import CONTROLS, Records, code_commit
+from parts.learning.page import Sheet, page
+from parts.learning.picture import picture
+from parts.learning.runs import Arm, Table
+from parts.learning.schedule import Job, play
+from parts.learning.sets import ROOT, listed, read_experts
+
+from rlcore.contracts.errors import UserError
+from rlcore.files.atomic import write_text
+from rlcore.plugins.registry import load_plugins
+
+RESULTS = ROOT / "docs/results"
+CELLS = "learning"
+"""Folder of the cells and pictures beside the pages."""
+
+
+def main() -> int:
+    """Parse the command line, play and write; return the exit code."""
+    content = listed()
+    arms = {name: Arm(**entries) for name, entries in content["arms"].items()}
+    listing = ", ".join([*CONTROLS, *arms])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("set", nargs="?", choices=[*content["sets"]])
+    parser.add_argument("arms", nargs="*", metavar="ARM", help=f"{listing}; none: all")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
+    parser.add_argument("--demonstrations", type=int, default=1, help="of each task")
+    parser.add_argument("--episodes", type=int, default=576, help="of training, of each arm")
+    parser.add_argument("--page", action="store_true", help="write the page, play nothing")
+    parser.add_argument("--experts", action="store_true", help="play the experts, no policy")
+    parser.add_argument("--runs", type=Path, default=ROOT / "logs/learning")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of pages and cells")
+    parser.add_argument(
+        "--override", nargs="+", default=[], metavar="KEY=VALUE", help="of all runs, for a trial"
+    )
+    options = parser.parse_args()
+    if options.experts:
+        from parts.learning.experts import derive
+
+        derive()
+        return 0
+    if options.set is None:
+        parser.error(f"name a set: {', '.join(content['sets'])}")
+    if unknown := {*options.arms} - {*CONTROLS, *arms}:
+        parser.error(f"no such arm: {', '.join(sorted(unknown))} (choose from {listing})")
+    if options.override and options.results == RESULTS:
+        parser.error("--override needs --results FOLDER: it is a trial, not what the pages show")
+
+    tasks, experts = read_experts()
+    if options.set not in tasks:
+        parser.error(f"{options.set} has no experts yet: python benchmarks/learning.py --experts")
+    records = Records(options.results / CELLS, code_commit())
+    plugins = load_plugins()
+    installed = {kind: plugins.names(kind) for kind in ("algorithm", "model")}
+    missing = {name: arm.missing(installed) for name, arm in arms.items()}
+    role = content["sets"][options.set]["role"]
+
+    def write_page(job: Job | None = None) -> None:
+        sheet = Sheet.of(options.set, role, tasks[options.set], experts, missing, records)
+        options.results.mkdir(parents=True, exist_ok=True)
+        write_text(options.results / f"learning-{options.set}.md", page(sheet))
+        drawing = picture(sheet)
+        if drawing is not None:
+            write_text(options.results / CELLS / f"{options.set}.svg", drawing)
+
+    wanted = options.arms or [*CONTROLS, *arms]
+    for name in wanted:
+        if missing.get(name):
+            print(f"{name}: not run, {missing[name]}")
+    failed: list[Job] = []
+    if not options.page:
+        tables = [
+            Table(
+                name=options.set,
+                tasks=tasks[options.set],
+                seed=seed,
+                demonstrations=options.demonstrations,
+                episodes=options.episodes,
+                arms={name: arm for name, arm in arms.items() if not missing[name]},
+                folder=options.runs.absolute() / records.commit / options.set,
+                overrides=options.override,
+            )
+            for seed in options.seeds
+        ]
+        try:
+            failed = play(tables, wanted, records, on_end=write_page)
+        except UserError as error:
+            parser.error(str(error))
+    write_page()
+    print(options.results / f"learning-{options.set}.md")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

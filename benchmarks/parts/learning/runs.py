@@ -1,0 +1,174 @@
+"""Runs that fill the cells of a set: their commands, and which of them come before which."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import rlcore
+from parts.learning.cells import DEMONSTRATIONS, OWN_SUCCESSES, START, Cell, Record, Records
+from parts.learning.sets import ROOT, TaskSet
+from rlcore.contracts.errors import ConfigError
+
+RECIPES = ROOT / "benchmarks/experiment"
+NO_PLATEAU: Sequence[str] = ()
+"""Settings of a run that begins from the start in place of training one."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """An arm of sets.yaml, whose comments say what each entry is."""
+
+    settings: Sequence[str]
+    steps: int | None = None
+    recipe: str | None = None
+    control: bool = False
+
+    def missing(self, installed: Mapping[str, Sequence[str]]) -> str:
+        """Return in words which component is missing; empty if none is.
+
+        Args:
+            installed: names of the components that are installed, by kind.
+        """
+        for word in self.settings:
+            group, _, name = word.partition("=")
+            if group in installed and name not in installed[group]:
+                return f"{group} {name} is not installed"
+        if self.recipe is not None and not (RECIPES / self.recipe).is_file():
+            return f"benchmarks/experiment/{self.recipe} is missing"
+        return ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """The cells of a set that share their seed, demonstrations and episodes, and their runs.
+
+    Attributes:
+        name: name of the set.
+        tasks: the set.
+        seed, demonstrations, episodes: see :class:`parts.learning.cells.Cell`.
+        arms: arms to play.
+        folder: folder of the runs of this code and set.
+        overrides: overrides of a trial.
+    """
+
+    name: str
+    tasks: TaskSet
+    seed: int
+    demonstrations: int
+    episodes: int
+    arms: Mapping[str, Arm]
+    folder: Path
+    overrides: Sequence[str] = field(default_factory=tuple)
+
+    def cell(self, run: str) -> Cell:
+        """Return the cell of a run."""
+        episodes = 0 if run == START else self.episodes
+        return Cell(self.name, self.seed, self.demonstrations, episodes, run)
+
+    def place(self, run: str) -> Path:
+        """Return the folder of a run."""
+        return self.folder / self.cell(run).name
+
+    def cells(self, run: str) -> list[Cell]:
+        """Return the cells that a run fills."""
+        own = run in self.arms and self.arms[run].control
+        return [self.cell(run), *([self.cell(OWN_SUCCESSES)] if own else [])]
+
+    def next_runs(self, wanted: Sequence[str], records: Records) -> list[str]:
+        """Return the runs that can be played now: those that miss a cell and wait for no other.
+
+        The start comes first, as long as something is to begin from its weights; the control of
+        demonstrations comes last, as its work is that of the arm with most of it.
+
+        Args:
+            wanted: arms and controls. A control of own successes is played with its arm.
+            records: the finished cells.
+        """
+        arms = [name for name in self.arms if name in wanted or self._controls(name, wanted)]
+        missing = [name for name in arms if not all(map(records.finished, self.cells(name)))]
+        control = DEMONSTRATIONS in wanted and not missing and not self.is_long_enough(records)
+        begins = bool(missing or control)
+        if not records.finished(self.cell(START)) or (begins and not self.has_start):
+            return [START]
+        return missing or ([DEMONSTRATIONS] if control else [])
+
+    def _controls(self, arm: str, wanted: Sequence[str]) -> bool:
+        return OWN_SUCCESSES in wanted and self.arms[arm].control
+
+    @property
+    def has_start(self) -> bool:
+        """Whether the start's weights and demonstrations are on this machine."""
+        return (self.place(START) / "summary.json").is_file()
+
+    def is_long_enough(self, records: Records) -> bool:
+        """Return whether the control of demonstrations has the work of every arm, or no arm has
+        been played."""
+        work = self.work(records)
+        control = records.finished(self.cell(DEMONSTRATIONS))
+        return work == 0 or (control is not None and control.samples >= work)
+
+    def work(self, records: Records) -> int:
+        """Return the samples of the finished arm with most work."""
+        finished: list[Record | None] = [records.finished(self.cell(arm)) for arm in self.arms]
+        return max((record.samples for record in finished if record is not None), default=0)
+
+    def command(self, run: str, records: Records) -> list[str]:
+        """Return the words of `rlcore` for a run.
+
+        Raises:
+            ConfigError: the number of episodes is not a multiple of an update's.
+        """
+        place = [
+            f"runner.logger.log_path={self.folder}",
+            f"runner.logger.experiment_name={self.place(run).name}",
+        ]
+        verb = "train" if run in self.arms else "sft"
+        return [verb, *self._settings(run, records), *place]
+
+    def _settings(self, run: str, records: Records) -> list[str]:
+        start = self.place(START)
+        demonstrations = f"collect.path={start / 'demonstrations'}"
+        weights = f"actor.model.model_path={start / 'sft'}"
+        if run == START:
+            return [*self._base(), *self.overrides]
+        if run == DEMONSTRATIONS:
+            batch_size = rlcore.compose(*self._base(), *self.overrides).sft.batch_size
+            steps = math.ceil(self.work(records) / batch_size)
+            once = [*NO_PLATEAU, f"sft.max_steps={steps}"]
+            return [*self._base(), *self.overrides, weights, demonstrations, *once]
+        arm = self.arms[run]
+        words = [*self._base(arm.recipe), *arm.settings, *self.overrides, demonstrations]
+        if arm.recipe is None:
+            words += [weights, *NO_PLATEAU, "sft.max_steps=0"]
+        if arm.control:
+            words.append("sft.control=own_successes")
+        updates = self._updates(words)
+        words.append(f"runner.max_epochs={updates}")
+        if arm.steps is not None:
+            words.append("actor.optim.lr_scheduler=cosine")
+            words.append(f"actor.optim.total_training_steps={arm.steps * updates}")
+        return [*words, "runner.auto_resume=true"]
+
+    def _base(self, recipe: str | None = None) -> list[str]:
+        tasks = ",".join(self.tasks.tasks)
+        return [
+            str(RECIPES / (recipe or "learning.yaml")),
+            f"env.*.tasks=[{tasks}]",
+            f"env.*.max_episode_steps={self.tasks.limit}",
+            f"collect.episodes_per_task={self.demonstrations}",
+            f"runner.seed={self.seed}",
+        ]
+
+    def _updates(self, words: Sequence[str]) -> int:
+        """Return the number of updates that play the episodes."""
+        train = rlcore.compose(*words, draft=True).env.train
+        update = train.total_num_envs * train.rollout_epoch
+        if self.episodes % update:
+            raise ConfigError(
+                f"--episodes must be a multiple of {update}, the episodes of an update, got "
+                f"{self.episodes}"
+            )
+        return self.episodes // update
