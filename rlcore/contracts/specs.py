@@ -238,6 +238,8 @@ class PolicySpec:
         evaluation_only: reason why RL can't train it; empty if RL can.
         inexact_logprobs: reason why, at equal weights, the log-probs of `evaluate` differ from
             those of `act` by more than rounding; empty if they do not.
+        exploration_key: key below `actor.model` that scales how far its sampled decisions are from
+            the deterministic ones, such as "init_std"; empty if there is none.
         unused_parameters: prefixes of names of trained parameters on which, by the design of the
             network, neither log-probs nor values depend.
     """
@@ -266,6 +268,7 @@ class PolicySpec:
     has_temperature: bool = False
     evaluation_only: str = ""
     inexact_logprobs: str = ""
+    exploration_key: str = ""
     unused_parameters: tuple[str, ...] = ()
 
 

@@ -68,6 +68,7 @@ class RunFolder:
     evaluations = FolderPath("eval")
     # written once, and read by each resumed attempt
     before = FolderPath("eval/before.parquet")
+    sampling = FolderPath("eval/sampling/before.parquet")
     forgetting = FolderPath("eval/forgetting/before.parquet")
     demonstrations = FolderPath("demonstrations")
 

@@ -98,8 +98,9 @@ class Summary(_Measured, total=False):
     (after - before); `seed`, the root seed; `seconds`, wall seconds by phase; `env_steps` and
     `episodes`, totals of training without evaluations; `versions` of packages.
 
-    Keys of some summaries: `success_control`, `control_difference` (control - before, paired) and
-    `control` (its amount of work), if the run has a supervised control; `success_best`,
+    Keys of some summaries: `success_sampling`, before training, of the policy as it samples in
+    training (`runner.val_sampling`); `success_control`, `control_difference` (control - before,
+    paired) and `control` (its amount of work), if the run has a supervised control; `success_best`,
     `best_difference`, `success_control_best` and `control_best_difference` (also minus before), if
     the best checkpoint of the run or of the control was evaluated; `best_checkpoint`, the name
     that `runner.keep_best` chose; `forgetting`, if other tasks were evaluated; `caveat` of
@@ -112,6 +113,7 @@ class Summary(_Measured, total=False):
     first.
     """
 
+    success_sampling: SuccessFigures | None
     success_control: SuccessFigures | None
     control_difference: DifferenceFigures | None
     control: Control
@@ -150,8 +152,8 @@ def build_summary(
     sides were played under the same protocol.
 
     Args:
-        evaluations: rows of the evaluations that were made, by label: "before", "after", "best",
-            "control", "control_best", "forgetting/before", "forgetting/after".
+        evaluations: rows of the evaluations that were made, by label: "before", "sampling",
+            "after", "best", "control", "control_best", "forgetting/before", "forgetting/after".
         groups: :attr:`rlcore.contracts.specs.EnvSpec.task_groups`.
         seed: root seed of the run.
         seconds: wall seconds by phase.
@@ -178,6 +180,8 @@ def build_summary(
         "episodes": totals.episodes,
         "versions": dict(versions),
     }
+    if "sampling" in evaluations:
+        summary["success_sampling"] = _rate(evaluations["sampling"])
     for name in ("control", "control_best", "best"):
         if name in evaluations:
             summary[f"success_{name}"] = _rate(evaluations[name])  # type: ignore[literal-required]

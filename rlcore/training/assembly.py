@@ -20,6 +20,9 @@ from rlcore.workers.env_worker import EnvSide, EnvWorkerSettings
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.worker_specs import Member, WorkerSpecs
 
+SAMPLING = "sampling"
+"""Name of the evaluation of a policy as it samples in training."""
+
 
 @dataclass(frozen=True)
 class Assembly:
@@ -71,8 +74,12 @@ class Assembly:
     def for_evaluation(self, side: str) -> Assembly:
         """Return the assembly for an evaluation of a side.
 
-        A further side takes the place of "eval", with its own configuration.
+        A further side takes the place of "eval", with its own configuration. SAMPLING is the side
+        "eval" with the decisions of training rollouts.
         """
+        if side == SAMPLING:
+            rollout = replace(self.config.rollout, eval_deterministic=False, eval_temperature=None)
+            return replace(self, config=replace(self.config, rollout=rollout))
         if side not in self.further_configs:
             return self
         return replace(

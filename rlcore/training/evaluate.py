@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
 from rlcore.checks.further_sides import VALIDATION
@@ -26,7 +26,7 @@ from rlcore.runs.tables import (
     write_results,
 )
 from rlcore.runs.trackers import read_metrics
-from rlcore.training.assembly import Assembly
+from rlcore.training.assembly import SAMPLING, Assembly
 from rlcore.training.gather import Gathered, gather
 from rlcore.training.session import Session, caveat, made_with, open_session, protocol, sampling
 
@@ -53,8 +53,8 @@ def evaluate(
         session: the run.
         label: name of this evaluation ("before", "after", "step_000010", ...).
         update: number of updates done so far, logged as the step of the metrics.
-        side: the side of the run to play. For other sides than "eval", metrics are logged as
-            `eval/SIDE/*`.
+        side: the side of the run to play; SAMPLING plays "eval" as in training. For other sides
+            than "eval", metrics are logged as `eval/SIDE/*`.
         policy: a name that is added to the metrics' names (`eval/POLICY/*`) if the evaluated
             policy is not the one in training, such as "best".
 
@@ -65,6 +65,7 @@ def evaluate(
         HookError: a hook of a plugin failed; the evaluation is complete and stored.
     """
     assembly = session.assembly.for_evaluation(side)
+    played = "eval" if side == SAMPLING else side
     config = assembly.config
     spec = assembly.env_specs["eval"]
     columns = evaluation_columns(spec, config.env.eval)
@@ -77,7 +78,7 @@ def evaluate(
             session.group,
             assembly,
             GatherOrder(
-                side=side,
+                side=played,
                 columns=columns,
                 phase="eval",
                 update=EVAL_UPDATE,
@@ -89,7 +90,7 @@ def evaluate(
             phase.counts,
         )
     session.folder.require_lock()
-    session.note_rendering(side, gathered.render_settings)
+    session.note_rendering(played, gathered.render_settings)
     session.report_recovered(gathered.incidents)
     rules = protocol(assembly).digest
     results = from_outcomes(gathered.outcomes, spec.tasks, sampling(config), rules)
@@ -114,6 +115,26 @@ def evaluate(
     )
     session.hooks.check()
     return results
+
+
+def sampling_warning(
+    deterministic: Sequence[EpisodeResult], sampled: Sequence[EpisodeResult], key: str
+) -> Iterator[str]:
+    """Yield a warning if the policy never succeeds as it samples in training, but does otherwise.
+
+    Args:
+        deterministic, sampled: rows of the two evaluations before training.
+        key: :attr:`rlcore.contracts.specs.PolicySpec.exploration_key` of the policy.
+    """
+    successes = sum(row.success for row in deterministic)
+    if not successes or any(row.success for row in sampled):
+        return
+    remedy = f"a lower actor.model.{key}" if key else "less noise of the model"
+    yield (
+        f"warning: as it samples in training the policy solved none of {len(sampled)} episodes, "
+        f"and {successes} of {len(deterministic)} without exploration noise: training sees no "
+        f"success to learn from; {remedy} may help"
+    )
 
 
 def evaluate_to_choose(session: Session, label: str, update: int, policy: str = "") -> float:
@@ -197,6 +218,8 @@ def _unpaired(session: Session, evaluations: Mapping[str, list[EpisodeResult]]) 
     simulator.
     """
     for label, results in evaluations.items():
+        if label == SAMPLING:  # played with another sampling on purpose
+            continue
         before = "forgetting/before" if label.startswith("forgetting/") else "before"
         if before in evaluations and not comparable(evaluations[before], results):
             notes = [

@@ -32,7 +32,7 @@ def state(session: Session) -> dict[str, Any]:
     """Return the session's state for a checkpoint; :func:`restore_state` restores it."""
     session.trackers.sync()
     folder = session.folder
-    depends_on = (folder.metrics, folder.before, folder.forgetting)
+    depends_on = (folder.metrics, folder.before, folder.sampling, folder.forgetting)
     return {
         "seed": session.config.runner.seed,
         "totals": vars(session.totals),

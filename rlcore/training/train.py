@@ -23,11 +23,11 @@ from rlcore.training.after_node_loss import (
     on_remaining_nodes,
     with_smaller_micro_batches,
 )
-from rlcore.training.assembly import Assembly
+from rlcore.training.assembly import SAMPLING, Assembly
 from rlcore.training.async_loop import AsyncLoop
 from rlcore.training.callbacks import HookError
 from rlcore.training.checkpoints import trains_on, write_checkpoint
-from rlcore.training.evaluate import conclude, evaluate, evaluate_to_choose
+from rlcore.training.evaluate import conclude, evaluate, evaluate_to_choose, sampling_warning
 from rlcore.training.evaluation_record import keep
 from rlcore.training.limits import checkpoint_is_due
 from rlcore.training.session import Session, open_session
@@ -86,6 +86,12 @@ def _run_stages(session: Session, saved: resume.Saved | None) -> Summary:
     measures_forgetting = FORGETTING in session.assembly.further_configs
     if config.runner.val_before_train:
         evaluations["before"] = _evaluate_before(session, saved, session.folder.before, "eval")
+        if config.runner.val_sampling and config.rollout.eval_deterministic:
+            sampled = _evaluate_before(session, saved, session.folder.sampling, SAMPLING)
+            evaluations[SAMPLING] = sampled
+            key = session.assembly.policy_spec.exploration_key
+            for line in sampling_warning(evaluations["before"], sampled, key):
+                session.progress.line(line)
         if measures_forgetting:
             path = session.folder.forgetting
             evaluations["forgetting/before"] = _evaluate_before(session, saved, path, FORGETTING)

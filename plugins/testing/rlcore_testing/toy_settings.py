@@ -127,6 +127,7 @@ def policy_spec(config: ToyModelConfig, env: EnvSpec) -> PolicySpec:
         activations=_activations(config, env),
         sample_bytes=_stored(config, env),
         has_blocks=True,
+        exploration_key="init_std",
     )
 
 

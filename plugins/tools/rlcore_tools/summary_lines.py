@@ -11,6 +11,7 @@ def lines(summary: Mapping[str, Any]) -> list[str]:
     lines = [summary["caveat"]] if "caveat" in summary else []
     for name, side in (
         ("before", summary["success_before"]),
+        ("before, as it samples", summary.get("success_sampling")),
         ("after " if summary["success_before"] else "      ", summary["success_after"]),
         (f"best ({summary.get('best_checkpoint')})", summary.get("success_best")),
         ("control", summary.get("success_control")),

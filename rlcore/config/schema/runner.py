@@ -51,6 +51,15 @@ class RunnerConfig(Settings):
     )
     only_eval: bool = key("evaluate the model and stop", False)
     val_before_train: bool = key("evaluate before the first update", True)
+    val_sampling: bool = key(
+        "before the first update, also evaluate the policy as it samples in training, on the same "
+        "starts, and warn if it never succeeds",
+        False,
+        when=(
+            When("val_before_train", (True,)),
+            When("rollout.eval_deterministic", (True,)),
+        ),
+    )
     val_check_interval: int = key(
         "updates between evaluations; -1: only before and after", -1, minimum=1, disabled=-1
     )

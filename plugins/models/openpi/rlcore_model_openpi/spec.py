@@ -34,7 +34,7 @@ from rlcore_model_openpi.resolved import (
     masked_images,
     resolve,
 )
-from rlcore_model_openpi.settings import OpenPIModelConfig
+from rlcore_model_openpi.settings import OpenPIConfig, OpenPIModelConfig
 
 BLOCKS = r"(.*\.layers\.\d+)\."
 """Regular expression of the prefix of a transformer layer's parameters."""
@@ -92,8 +92,18 @@ def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
         starts_from_noise=True,
         has_samples=True,
         noise_shape=(resolved.size.action_horizon, resolved.size.action_dim),
+        exploration_key=_exploration_key(config.openpi),
         unused_parameters=_unused_parameters(config, resolved),
     )
+
+
+def _exploration_key(flow: OpenPIConfig) -> str:
+    """Return the key that scales the exploration noise; empty if there is none."""
+    if flow.noise_method == "flow_ode":
+        return ""
+    if flow.noise_method == "flow_noise":
+        return "openpi.noise_logvar_range"
+    return "openpi.noise_params" if flow.noise_anneal else "openpi.noise_level"
 
 
 def _learned_states(config: OpenPIModelConfig, resolved: Resolved) -> tuple[StateChannel, ...]:

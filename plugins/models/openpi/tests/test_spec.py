@@ -160,3 +160,15 @@ def test_prompts_of_all_instructions_must_fit(env_spec, refused):
     policy_spec(settings(), long)
     with refused(ConfigError, "max_token_len", "kitchen shovel"):
         policy_spec(settings(openpi={"max_token_len": 4}), long)
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({}, "openpi.noise_level"),
+        ({"noise_method": "flow_cps", "noise_anneal": True}, "openpi.noise_params"),
+        ({"noise_method": "flow_noise"}, "openpi.noise_logvar_range"),
+    ],
+)
+def test_the_key_that_scales_its_exploration(keys, expected, env_spec):
+    assert policy_spec(settings(openpi=keys), env_spec).exploration_key == expected
