@@ -101,7 +101,7 @@ class Cost:
             trajectory and weights.
         wall: seconds of both.
         env_steps: of the rollout's report, those after a success included.
-        trained: samples that were evaluated in an epoch.
+        trained: samples that were trained on, over all epochs of an update.
         episodes: episodes of the rollout.
         success: share of them that succeeded.
     """

@@ -134,7 +134,6 @@ class OnPolicy(ABC):
         if self.needs.reference_logprobs and self.decay > 0:
             samples.reference_logprobs = _logprobs(learning, samples, reference=True)
         learning.statistics |= advantage_metrics(advantages)
-        learning.statistics["train/actor/trained_samples"] = float(samples.trained.sum())
         learning.statistics["train/actor/trained_fraction"] = float(samples.trained.float().mean())
         if not trains_policy:
             learning.statistics["train/actor/lr"] = 0.0

@@ -29,7 +29,9 @@ def nothing_learned(update: int, metrics: Mapping[str, float]) -> str | None:
     steps = metrics["train/actor/optimizer_steps"]
     if not steps:
         reason = "the policy drifted by more than algorithm.target_kl before its first step"
-        if not metrics["train/actor/trained_samples"]:
+        # an algorithm with batches of its own reports no fraction of the rollout
+        samples = metrics["train/actor/trained_samples"]
+        if not metrics.get("train/actor/trained_fraction", samples):
             reason = "there was no sample to train on (train/actor/trained_fraction)"
         return f"update {update} learned nothing: {reason}"
     if metrics["train/actor/zero_gradient_steps"] == steps:

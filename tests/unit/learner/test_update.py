@@ -385,9 +385,16 @@ def test_steps_too_small_for_the_weights_are_seen(bench, acted):
     assert "actor.optim.lr" in nothing_learned(1, metrics)
 
 
-@pytest.mark.parametrize(("samples", "reason"), [(0.0, "no sample"), (8.0, "algorithm.target_kl")])
-def test_an_update_without_a_step_has_a_reason(samples, reason):
-    metrics = {"train/actor/optimizer_steps": 0.0, "train/actor/trained_samples": samples}
+@pytest.mark.parametrize(
+    ("fraction", "reason"),
+    [
+        ({"train/actor/trained_fraction": 0.0}, "no sample"),
+        ({"train/actor/trained_fraction": 0.5}, "algorithm.target_kl"),
+        ({}, "no sample"),  # of an algorithm with batches of its own
+    ],
+)
+def test_an_update_without_a_step_has_a_reason(fraction, reason):
+    metrics = {"train/actor/optimizer_steps": 0.0, "train/actor/trained_samples": 0.0, **fraction}
     assert reason in str(nothing_learned(3, metrics))
 
 

@@ -95,6 +95,7 @@ def test_the_imitation_term_is_weighted_by_its_coefficient_and_the_schedule(deca
     trajectory = bandit_rollout(policy, seed=0)  # 64 decisions, and 24 frames beside them
     trajectory = replace(trajectory, rewards=torch.ones_like(trajectory.rewards))
     metrics = learner.update(trajectory, 1)
+    assert metrics["train/actor/trained_samples"] == 64 + 24
     factor = 1.0 if decay_start is None else 0.75  # a quarter of 4 updates is done
     assert metrics["train/actor/imitation_loss"] == pytest.approx(1.0)
     assert metrics["train/actor/grad_norm"] == pytest.approx(0.25 * factor * 2.0)
@@ -110,6 +111,18 @@ def test_without_rows_to_imitate_the_surrogate_is_alone():
         return [parameter.item() for parameter in policy.parameters()]
 
     assert weights(0.0) == weights(9.0)
+
+
+def test_every_epoch_counts_as_work():
+    """So the supervised control of a run is trained on as many samples as the run."""
+    metrics = {}
+    for epochs in (1, 3):
+        policy = Bandit()
+        learner = make_learner(policy, PPOConfig(update_epoch=epochs))
+        metrics[epochs] = learner.update(bandit_rollout(policy, seed=0), 0)
+    assert metrics[1]["train/actor/trained_samples"] == 64
+    assert metrics[3]["train/actor/trained_samples"] == 3 * 64
+    assert metrics[3]["train/actor/trained_fraction"] == 1.0
 
 
 def test_the_rate_follows_the_kl_of_all_minibatches_but_the_first():
