@@ -393,6 +393,29 @@ class SamplingPolicy(Policy, Protocol):
         ...
 
 
+class ReparameterizedPolicy(Policy, Protocol):
+    """A policy whose sampled actions have gradients with respect to its parameters, because they
+    are a differentiable function of independent noise (Kingma and Welling 2014, arXiv
+    1312.6114)."""
+
+    def sample(
+        self, inputs: Mapping[str, torch.Tensor], keys: RowKeys
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Decide for B rows, with gradients.
+
+        At equal keys, actions and log-probs equal those of :meth:`Policy.act`.
+
+        Args:
+            inputs: inputs as :meth:`prepare` makes them, `{name: [B, ...]}`.
+            keys: the only source of randomness, one generator per row.
+
+        Returns:
+            Actions float32 `[B, C, A]` in the env's units, and the log-prob of each action entry,
+            float32 `[B, C, A]`, on the policy's device.
+        """
+        ...
+
+
 class Learning(Protocol):
     """What an algorithm can use in one update.
 

@@ -232,6 +232,8 @@ class PolicySpec:
         noise_shape: shape of that noise for one row, without B; empty unless the policy is a
             :class:`rlcore.contracts.protocols.NoisePolicy`.
         has_samples: whether it is a :class:`rlcore.contracts.protocols.SamplingPolicy`.
+        reparameterized: whether it is a
+            :class:`rlcore.contracts.protocols.ReparameterizedPolicy`.
         has_temperature: whether it implements
             :meth:`rlcore.contracts.protocols.Policy.set_temperature`, as a policy that samples
             tokens does.
@@ -265,6 +267,7 @@ class PolicySpec:
     starts_from_noise: bool = False
     noise_shape: tuple[int, ...] = ()
     has_samples: bool = False
+    reparameterized: bool = False
     has_temperature: bool = False
     evaluation_only: str = ""
     inexact_logprobs: str = ""

@@ -190,6 +190,22 @@ class ActingChecks(PolicySubject):
             f"decisions from different noise are equal, expected other actions\n  hint: {hint}"
         )
 
+    def test_samples_with_gradients_equal_decisions(self) -> None:
+        skip_unless(self.spec.reparameterized, "spec.reparameterized is false")
+        policy = self.fresh()
+        actions, logprobs = policy.sample(as_tensors(self.inputs), keys())
+        acted = self.acted(policy)
+        hint = "draw from the same stream in sample and act, and call one function from both"
+        got = {"actions": actions.detach().cpu().numpy(), "logprobs": logprobs.detach()}
+        expected = {"actions": acted.actions, "logprobs": acted.logprobs}
+        require_arrays("of sample against act", got, expected, hint, atol=self.tolerance)
+        actions.sum().backward()
+        reached = [p for p in policy.parameter_groups()["policy"] if p.grad is not None]
+        assert any(bool(parameter.grad.any()) for parameter in reached), (
+            "the gradient of sampled actions reaches no parameter of the policy\n  hint: actions "
+            "are mean + std * noise with gradients, not a draw without them"
+        )
+
 
 class EvaluatingChecks(PolicySubject):
     """Checks of `evaluate` on stored decisions."""

@@ -137,6 +137,7 @@ class Bandit(nn.Module):
             sft_objective="squares",
             starts_from_noise=True,
             noise_shape=(1, 1),
+            reparameterized=True,
         )
         self.mean = nn.Parameter(torch.zeros(1))
         self.value = nn.Parameter(torch.zeros(values))
@@ -164,6 +165,10 @@ class Bandit(nn.Module):
         now = self.evaluate({}, replay)
         logprobs = now.logprobs * (not deterministic)
         return PolicyOutput(action.numpy(), logprobs, now.values, replay)
+
+    def sample(self, inputs: dict[str, Tensor], keys: RowKeys) -> tuple[Tensor, Tensor]:
+        action = self.mean + torch.from_numpy(keys.normal("initial", (1, 1)))
+        return action, self.evaluate({}, {"action": action}).logprobs
 
     def save_pretrained(self, path: Path) -> None:
         save_file(dict(self.state_dict()), path / "bandit.safetensors")

@@ -1,0 +1,77 @@
+"""Settings and spec of the Gaussian policy. Imports no tensor library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+from rlcore_weights.headers import read_headers
+
+from rlcore.config.schema import ModelConfig, When, key
+from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.specs import EnvSpec, PolicySpec
+
+WEIGHTS = "model.safetensors"
+WORDS = 16
+"""Words of an instruction that the policy reads; further ones are dropped."""
+
+
+@dataclass
+class GaussianConfig(ModelConfig):
+    """A small squashed Gaussian policy, trained from scratch. It reads images, states and words of
+    the instruction, and decides a whole chunk at once."""
+
+    model_type: str = key("registered name of the model", "gaussian")
+    precision: str = key("parameters and compute", "fp32", choices=("fp32",))
+    hidden: list[int] = key(
+        "widths of the hidden layers of policy and critic",
+        [256, 256],
+        minimum=1,
+        magnitude_limit=65_536,
+    )
+    features: int = key(
+        "features of each image, and of the state", 64, minimum=1, magnitude_limit=65_536
+    )
+    init_std: float = key(
+        "standard deviation of the actions before training, in units of half their range and "
+        "before they are squashed into it",
+        0.5,
+        exclusive_minimum=0,
+    )
+    critic_elapsed: bool = key(
+        "the critic also reads the elapsed fraction of the episode",
+        True,
+        when=When("add_value_head", (True,)),
+    )
+
+
+def policy_spec(config: GaussianConfig, env: EnvSpec) -> PolicySpec:
+    """Return the spec of the policy.
+
+    Raises:
+        ConfigError: the env has neither a camera nor a state.
+        CheckpointError: `config.model_path` holds no weights.
+    """
+    if not env.cameras and not env.state_dim:
+        raise ConfigError(
+            f"model=gaussian reads images or states, but {env.name} has neither",
+            hint="give env.train a camera or a state",
+        )
+    if config.model_path is not None:
+        read_headers(Path(config.model_path) / WEIGHTS)
+    cameras = env.cameras[: config.num_images_in_input]
+    pixels = sum(prod((camera.height, camera.width, 3)) for camera in cameras)
+    numbers = env.state_dim + 1 + config.num_action_chunks * env.action_dim  # fp32
+    return PolicySpec(
+        name="gaussian",
+        num_images=config.num_images_in_input if env.cameras else 0,
+        state_dim=env.state_dim,
+        action_dim=env.action_dim,
+        num_action_chunks=config.num_action_chunks,
+        action_horizon=config.num_action_chunks,
+        value_dim=1 if config.add_value_head else 0,
+        sft_objective="mean_squared_error",
+        sample_bytes=pixels + 2 * WORDS + 4 * numbers,
+        reparameterized=True,
+    )
