@@ -1,7 +1,8 @@
 """Every installed model under every algorithm that needs no data: two small updates on MetaWorld.
 
-`rft` and `expo` need demonstrations, `dsrl` a flow: tests/e2e/test_replay_runs.py,
-test_acting_runs.py, plugins/algos/dsrl/tests."""
+`rft` and `expo` need demonstrations, `dsrl` a flow, `sac` a policy whose samples have gradients:
+tests/e2e/test_replay_runs.py, test_acting_runs.py, plugins/algos/dsrl/tests,
+plugins/algos/sac/tests."""
 
 from __future__ import annotations
 
@@ -16,8 +17,9 @@ from rlcore.plugins.registry import load_plugins
 
 REGISTRY = load_plugins()
 SMALL = [name for name in Catalog(REGISTRY).options("model") if name.endswith("_tiny")]
+SMALL += ["gaussian"]  # small as it is
 TOY = {"toy"}  # core's own; it knows the toy env alone
-ON_POLICY = sorted({*REGISTRY.names("algorithm")} - {"rft", "expo", "dsrl"})
+ON_POLICY = sorted({*REGISTRY.names("algorithm")} - {"rft", "expo", "dsrl", "sac"})
 COMMON = [
     "env=metaworld",
     "cluster.backend=local",

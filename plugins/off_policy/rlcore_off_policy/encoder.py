@@ -93,6 +93,19 @@ def draw_shift(keys: RowKeys, stream: str) -> Tensor:
     return torch.stack([drawn // side, drawn % side], dim=1)
 
 
+def shift_images(inputs: Mapping[str, Tensor], shift: Tensor) -> dict[str, Tensor]:
+    """Return inputs whose images are shifted, for networks of several kinds that see one view.
+
+    Args:
+        inputs: `{name: [B, ...]}`; images are uint8 `[B, h, w, 3]`, all else stays as it is.
+        shift: int64 `[B, 2]`, see :func:`draw_shift`.
+    """
+    return {
+        name: _shifted(array, shift) if array.dtype == torch.uint8 and array.ndim == 4 else array
+        for name, array in inputs.items()
+    }
+
+
 def _pixels(images: Tensor, shift: Tensor | None) -> Tensor:
     """Convert n images uint8 `[B, ..., h, w, 3]` to float32 `[B, 3 n, h', w']` in [-0.5, 0.5].
 

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from rlcore_off_policy.critic import Critic
 from rlcore_off_policy.encoder import draw_shift
+from rlcore_off_policy.temperature import Temperature
 from torch import Tensor, nn
 
 from rlcore.contracts import metric
@@ -31,7 +32,7 @@ from rlcore.contracts.protocols import (
 )
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import EnvSpec, PolicySpec
-from rlcore_algo_dsrl.networks import LEARNED, SEEN, UNTRAINED, NoiseActor, Temperature
+from rlcore_algo_dsrl.networks import LEARNED, SEEN, UNTRAINED, NoiseActor
 from rlcore_algo_dsrl.settings import NOISE, DSRLConfig, needs
 
 

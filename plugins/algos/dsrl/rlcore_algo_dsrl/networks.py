@@ -86,11 +86,3 @@ class NoiseActor(nn.Module):
         """
         own = noise[:, : self.rows].flatten(1)
         return own, (self.unrolled(own) == noise).flatten(1).all(1)
-
-
-class Temperature(nn.Module):
-    """The learned weight of the entropy, alpha. The parameter is its logarithm, so alpha > 0."""
-
-    def __init__(self, alpha: float) -> None:
-        super().__init__()
-        self.log = nn.Parameter(torch.tensor([math.log(alpha)]))
