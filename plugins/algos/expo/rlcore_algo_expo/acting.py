@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from rlcore_off_policy.arms import UNUSED, Arms
 from rlcore_off_policy.critic import ActionRange, Critic
 from rlcore_off_policy.exploration import Exploration
 from torch import Tensor
@@ -49,6 +50,7 @@ class Choice:
         edit: makes edits.
         config: gives the numbers of samples and edits, and `caution`.
         explore: moves what is chosen in training episodes; None: they are not moved.
+        factors: draws the factor on the edits of an episode; None: it is 1.
     """
 
     def __init__(
@@ -58,12 +60,14 @@ class Choice:
         edit: EditActor,
         config: ExpoConfig,
         explore: Exploration | None = None,
+        factors: Arms | None = None,
     ) -> None:
         self.range = ActionRange(env)
         self._critic = critic
         self._edit = edit
         self._config = config
         self._explore = explore
+        self._factors = factors
 
     def act(
         self, policy: Policy, inputs: Inputs, keys: RowKeys, *, deterministic: bool
@@ -73,24 +77,49 @@ class Choice:
         See :class:`rlcore.contracts.protocols.ActingHead`. Until the edits are ready, the policy
         acts alone.
         """
-        output = self._choose(policy, inputs, keys, deterministic=deterministic)
+        alone = not self._edit.ready
+        factors = None
+        recorded = {}
+        if self._factors is not None:
+            number, training = self._factors.draw(keys)
+            factors = self._factors.values.cpu()[number]
+            # in training, one path for all rows, so that a row does not depend on those beside it
+            alone = alone or not (training.any() or factors.any())
+            used = training & bool(self._edit.ready)
+            recorded[self._factors.name] = torch.where(used, number, UNUSED)
+        if alone:
+            output = policy.act(inputs, keys, deterministic=deterministic)
+        else:
+            output = self._choose(policy, inputs, keys, factors, deterministic=deterministic)
+        output = replace(output, replay={**output.replay, **recorded})
         if self._explore is None or deterministic:
             return output
         return self._explore.explored(output, keys)
 
     def _choose(
-        self, policy: Policy, inputs: Inputs, keys: RowKeys, *, deterministic: bool
+        self,
+        policy: Policy,
+        inputs: Inputs,
+        keys: RowKeys,
+        factors: Tensor | None,
+        *,
+        deterministic: bool,
     ) -> PolicyOutput:
-        """Return the best candidate of each row."""
-        if not self._edit.ready:
-            return policy.act(inputs, keys, deterministic=deterministic)
+        """Return the best candidate of each row, and the first sample where its factor is 0.
+
+        Args:
+            factors: on the edits of each row, `[B]` on the host; None: all are 1.
+        """
         count = self._config.samples
         output = samples(policy, inputs, keys, count, deterministic=deterministic)
         device = self._edit.ready.device
         self.range.to(device)
         actions = torch.from_numpy(output.actions).to(device).unflatten(0, (count, len(keys)))
         tensors = {name: torch.from_numpy(array) for name, array in inputs.items()}
-        best = self.best(self._critic.features(tensors), self.range.units(actions), keys)
+        if factors is not None:
+            factors = factors.to(device)
+        features = self._critic.features(tensors)
+        best = self.best(features, self.range.units(actions), keys, factors)
         drawn = best.index % count
         row = torch.arange(len(keys), device=device)
         edited = (best.index >= count)[:, None, None]
@@ -99,7 +128,9 @@ class Choice:
         chosen = _take(output, (drawn * len(keys) + row).cpu())
         return replace(chosen, actions=chunk.cpu().numpy())
 
-    def best(self, features: Tensor, drawn: Tensor, keys: RowKeys) -> Chosen:
+    def best(
+        self, features: Tensor, drawn: Tensor, keys: RowKeys, factors: Tensor | None = None
+    ) -> Chosen:
         """Return the candidate with the highest score for each row; the first one among equals.
 
         The score is the mean over the critics minus `caution` times their standard deviation.
@@ -108,11 +139,15 @@ class Choice:
             features: the critic's features `[B, F]`.
             drawn: samples `[S, B, C, A]` in units of the range.
             keys: random keys of the rows, for the noise of the edits.
+            factors: on the edits of each row, `[B]`; where it is 0, the first sample is the best.
+                None: all are 1.
         """
         candidates = drawn
         size = torch.zeros_like(features[:, 0])
         if self._config.edits:
             edits = self._edits(features, drawn, keys)
+            if factors is not None:
+                edits = edits * factors[:, None, None]
             chunks = drawn.repeat(self._config.edits, 1, 1, 1)
             candidates = torch.cat([drawn, (chunks + edits).clamp(-1.0, 1.0)])
             size = edits.abs().mean((0, 2, 3))
@@ -121,6 +156,8 @@ class Choice:
         ).unflatten(1, candidates.shape[:2])
         scores = values.mean(0) - self._config.caution * values.std(0, unbiased=False)
         index = scores.argmax(0)
+        if factors is not None:
+            index = torch.where(factors > 0, index, 0)
         row = torch.arange(len(index), device=index.device)
         return Chosen(candidates[index, row], index, values[:, index, row], size)
 

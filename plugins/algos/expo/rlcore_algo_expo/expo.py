@@ -15,6 +15,7 @@ from functools import partial
 from typing import cast
 
 import torch
+from rlcore_off_policy.arms import Arms
 from rlcore_off_policy.critic import Critic, least_of_two
 from rlcore_off_policy.encoder import draw_shift
 from rlcore_off_policy.exploration import Exploration
@@ -82,6 +83,8 @@ class EXPO:
         made: dict[str, nn.Module] = {"critic": critic, "edit": edit}
         if config.explore:
             made["explore"] = Exploration(config.explore, entries)
+        if config.edit_factors:
+            made["factors"] = Arms(config.edit_factors, "edit_factor")
         return made
 
     def acting_head(
@@ -90,7 +93,8 @@ class EXPO:
         critic = cast(Critic, networks["critic"])
         edit = cast(EditActor, networks["edit"])
         explore = cast(Exploration | None, networks.get("explore"))
-        return Choice(env, critic, edit, self._config, explore)
+        factors = cast(Arms | None, networks.get("factors"))
+        return Choice(env, critic, edit, self._config, explore, factors)
 
     def updates(self, learning: Learning) -> Iterator[Step]:
         """Yield the steps of critics and edits, then the supervised steps of the policy.
@@ -100,6 +104,8 @@ class EXPO:
         config = self._config
         if config.explore:
             cast(Exploration, learning.networks["explore"]).learn(learning)
+        if config.edit_factors:
+            cast(Arms, learning.networks["factors"]).learn(learning)
         yield from self._critic_and_edit_steps(learning)
         edit = cast(EditActor, learning.networks["edit"])
         if learning.update + 1 >= config.warmup and learning.replay.count("successes"):

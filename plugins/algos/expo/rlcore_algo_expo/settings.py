@@ -93,6 +93,15 @@ class ExpoConfig(AlgorithmConfig):
         [],
         minimum=0,
     )
+    edit_factors: list[float] = key(
+        "factors on the edits, of which each training episode draws one, more often one whose "
+        "episodes succeed; at 0 the policy acts alone, without the critics' choice. Evaluations "
+        "act with the one that succeeded most, the first one among equals; empty: edits act "
+        "everywhere",
+        [],
+        minimum=0,
+        when=When("edits", unless=(0,)),
+    )
     target_samples: int = key(
         "chunks that the policy samples for a target, in one forward whose memory grows with this "
         "number; 0: the chunk that was executed there, and edits of it",
@@ -131,10 +140,17 @@ def needs(config: ExpoConfig) -> AlgorithmNeeds:
     edit = NetworkNeeds(
         "edit", config.edit_lr, MOST_PARAMETERS, acts_with="online", optim=config.edit_optim.adamw
     )
-    explore = NetworkNeeds("explore", 0.0, acts_with="online")  # it has buffers alone
+    # these have buffers alone
+    explore = NetworkNeeds("explore", 0.0, acts_with="online")
+    factors = NetworkNeeds("factors", 0.0, acts_with="online")
     return AlgorithmNeeds(
         exact_logprobs=False,
-        networks=(critic, edit, *([explore] if config.explore else [])),
+        networks=(
+            critic,
+            edit,
+            *([explore] if config.explore else []),
+            *([factors] if config.edit_factors else []),
+        ),
         replay=ReplayNeeds(config.replay_mib * 2**20),
         demonstrations=bool(config.explore) or (imitates and config.demonstrations > 0),
         imitation=imitates,

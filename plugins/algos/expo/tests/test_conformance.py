@@ -27,5 +27,5 @@ class TestExpoThatDrawsItsTargets(ReplayConformance):
 class TestExpoThatExplores(ReplayConformance):
     name = "expo"
     settings: ClassVar[dict[str, Any]] = {
-        **SMALL, "imitation_steps": 5, "explore": [0.0, 0.5],
+        **SMALL, "imitation_steps": 5, "explore": [0.0, 0.5], "edit_factors": [0.0, 1.0],
     }  # fmt: skip

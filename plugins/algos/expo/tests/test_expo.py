@@ -12,6 +12,7 @@ from rlcore_algo_expo.acting import Choice
 from rlcore_algo_expo.edit import EditActor
 from rlcore_algo_expo.expo import EXPO
 from rlcore_algo_expo.settings import ExpoConfig, needs
+from rlcore_off_policy.arms import Arms
 from rlcore_off_policy.critic import Critic
 from torch import nn
 from torch.distributions import Independent, Normal, TransformedDistribution
@@ -19,7 +20,7 @@ from torch.distributions.transforms import TanhTransform
 
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.protocols import PolicyOutput
-from rlcore.contracts.rng import RowKeys
+from rlcore.contracts.rng import DecisionKey, RowKeys
 from rlcore.contracts.specs import (
     ActionChannel,
     AdamW,
@@ -155,6 +156,48 @@ def test_an_edit_that_is_worse_is_left_out():
     made, _ = choice(-0.5, samples=2)
     output = made.act(Counting(), {"x": np.zeros((2, 1))}, KEYS, deterministic=False)
     assert output.actions[:, 0, 0].tolist() == [np.float32(0.2), np.float32(1.9)]
+
+
+def factors(*values):
+    return Arms(values, "edit_factor")
+
+
+def decision(trial, phase="train"):
+    return DecisionKey(0, phase, 3, 0, trial, 0, 0)
+
+
+@torch.no_grad()
+def test_edits_act_with_the_factor_of_their_episode():
+    made, edit = choice(0.5, samples=3)
+    made = Choice(ENV, Higher(), edit, ExpoConfig(samples=3), factors=factors(0.0, 0.5))
+    drawn = {
+        trial: int(factors(0.0, 0.5).draw(RowKeys((decision(trial),)))[0]) for trial in range(9)
+    }
+    alone, half = (decision([*drawn.values()].index(number)) for number in (0, 1))
+    two = RowKeys((alone, decision(half.trial)))
+    output = made.act(Counting(), {"x": np.zeros((2, 1))}, two, deterministic=False)
+    # row 0: the first sample, 0.0; row 1: 0.95 and half of 0.1 end at the range
+    assert output.actions[:, 0, 0].tolist() == pytest.approx([0.0, 2.0], abs=0.01)
+    assert output.replay["edit_factor"].tolist() == [0, 1]
+    first = made.act(
+        Counting(), {"x": np.zeros((2, 1))}, RowKeys((half, alone)), deterministic=False
+    )
+    # row 0: 0.4, in units of the range 0.2, edited by half of 0.5 x 0.2: 0.25, and 0.5 in the env's
+    assert first.actions[0, 0, 0] == pytest.approx(0.5, abs=0.01)
+
+
+@torch.no_grad()
+def test_an_evaluation_acts_with_edits_once_they_have_paid():
+    _, edit = choice(0.5)
+    arms = factors(0.0, 1.0)
+    made = Choice(ENV, Higher(), edit, ExpoConfig(samples=3), factors=arms)
+    evaluated = RowKeys((decision(1, "eval"), decision(2, "eval")))
+    policy = Counting()
+    output = made.act(policy, {"x": np.zeros((2, 1))}, evaluated, deterministic=True)
+    assert policy.asked == [(2, evaluated.keys, True)] and output.actions[0, 0, 0] == 0.0
+    arms.counts[1] = torch.tensor([4.0, 4.0])
+    output = made.act(Counting(), {"x": np.zeros((2, 1))}, evaluated, deterministic=True)
+    assert output.actions[0, 0, 0] == pytest.approx(0.6, abs=0.01)
 
 
 def test_until_it_is_ready_the_policy_acts():

@@ -1,0 +1,83 @@
+"""Values that training episodes draw, against numbers worked out by hand."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from rlcore_off_policy.arms import UNUSED, Arms, episodes_by_arm, success
+
+from rlcore.contracts.rng import DecisionKey, RowKeys
+
+
+def keys(phase: str, decision: int, task=0) -> RowKeys:
+    return RowKeys(
+        tuple(DecisionKey(0, phase, 2, task, trial, 0, decision) for trial in range(400))
+    )
+
+
+def played():
+    """Two chunks of five episodes. Task 0: a success at arm 1, a failure at arm 0, and one in which
+    the value had no effect; task 1: a success that this rank does not hold, a failure at arm 1."""
+    flags = torch.zeros(2, 5, 1, dtype=torch.bool)
+    terminated, truncated = flags.clone(), flags.clone()
+    terminated[1, 0] = terminated[0, 2] = True
+    truncated[1, 1] = truncated[1, 3] = truncated[1, 4] = True
+    valid = ~flags
+    valid[1, 2] = False
+    return SimpleNamespace(
+        rollout=SimpleNamespace(
+            valid=valid, terminated=terminated, truncated=truncated, success=terminated[..., 0],
+            task=torch.tensor([0, 0, 1, 1, 0]).expand(2, 5),
+            sample_index=torch.tensor([[0, 2, -1, 4, 6], [1, 3, -1, 5, 7]]),
+            replay={"arm": torch.tensor([1, 1, 0, 0, 1, 1, UNUSED, UNUSED])},
+        ),
+        env=SimpleNamespace(tasks=("a", "b")), statistics={},
+        all_reduce=lambda metrics: metrics.values(),
+    )  # fmt: skip
+
+
+def test_an_episode_keeps_its_value_and_a_task_has_chances_of_its_own():
+    made = Arms([0.0, 1.0], "arm")
+    made.chances[0] = torch.tensor([0.25, 0.75])
+    made.chances[1] = torch.tensor([1.0, 0.0])
+    first, training = made.draw(keys("train", 0))
+    assert training.all() and torch.equal(first, made.draw(keys("train", 7))[0])
+    assert float(first.float().mean()) == pytest.approx(0.75, abs=0.07)
+    assert not made.draw(keys("train", 0, task=1))[0].any()
+
+
+def test_other_rows_get_the_value_that_succeeded_most():
+    made = Arms([0.0, 1.0], "arm")
+    others = RowKeys((*keys("eval", 0).keys[:2], ("pad",), (1, "sample", 3)))
+    # without any episode the first one among equals
+    assert made.draw(others)[0].tolist() == [0] * 4 and not made.draw(others)[1].any()
+    made.counts.copy_(torch.tensor([[6.0, 3.0], [2.0, 2.0]]))  # 4/8 and 3/4
+    assert made.draw(others)[0].tolist() == [1] * 4
+
+
+def test_success_by_laplace():
+    counts = torch.tensor([[3.0, 2], [3, 0], [0, 0]])
+    assert success(counts).tolist() == pytest.approx([3 / 5, 1 / 5, 1 / 2])
+
+
+def test_episodes_are_counted_where_they_end():
+    # task 0: one failure at arm 0, one success at 1; task 1: one failure at arm 1
+    expected = [[[1, 0], [1, 1]], [[0, 0], [1, 0]]]
+    assert episodes_by_arm(played(), "arm", 2).tolist() == expected
+
+
+def test_values_that_succeed_are_drawn_more_often():
+    made, seen = Arms([0.0, 0.5], "arm"), played()
+    made.learn(seen)
+    # task 0: 1/3 and 2/3, which are their shares; task 1: 1/2 and 1/3, shares 3/5 and 2/5: half
+    # way to it from 1/2 each
+    expected = [5 / 12, 7 / 12, 11 / 20, 9 / 20]
+    assert made.chances[:2].flatten().tolist() == pytest.approx(expected)
+    assert made.chances[2].tolist() == [0.5, 0.5]
+    assert seen.statistics["train/arm/drawn"] == pytest.approx(0.5 * (7 / 12 + 9 / 20) / 2)
+    made.learn(seen)
+    assert made.counts.tolist() == [[1.5, 0.0], [3.0, 1.5]]
+    # 1 / 3.5 and 2.5 / 5
+    assert made.best == 1 and seen.statistics["train/arm/best"] == 0.5
