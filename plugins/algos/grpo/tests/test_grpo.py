@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from rlcore_algo_grpo.grpo import GRPO
 from rlcore_algo_grpo.settings import GRPOConfig, needs
 from rlcore_policy_gradient.minibatch import Minibatch, Weights
 from rlcore_policy_gradient.reduce import at_level
+from rlcore_policy_gradient.settings import ImitationConfig
 from rlcore_testing.conformance.trajectories import Bandit, bandit_rollout, random_trajectory
 from torch import Tensor, nn
 
@@ -185,6 +187,25 @@ def test_a_bandit_learns_with_and_without_a_value_head(values):
     assert policy.mean.item() == pytest.approx(1.0, abs=0.2)
     assert policy.value.tolist() == [0.0] * values  # as it was
     assert "train/critic/value_loss" not in metrics
+
+
+def test_own_successes_are_imitated_where_a_group_teaches_nothing():
+    """By hand: equal rewards give advantages of 0, so the gradient is that of the supervised loss
+    (a - mean)^2 alone, -2 (a - mean) of one successful action of 0.5 at the mean 0, by 0.25."""
+    policy = Bandit(0)
+    imitation = ImitationConfig(coefficient=0.25, batch_size=8, demonstrations=0.0)
+    config = GRPOConfig(imitation=imitation)
+    actor = ActorConfig(micro_batch_size=16, global_batch_size=64)
+    learner = Learner(policy, GRPO(config), actor, config, seed=0)
+    trajectory = bandit_rollout(policy, seed=0, group_size=8)
+    success = torch.zeros_like(trajectory.success)
+    success[0, 3] = True
+    trajectory.actions[0, 3] = 0.5
+    rewards = torch.ones_like(trajectory.rewards)
+    metrics = learner.update(replace(trajectory, rewards=rewards, success=success), 0)
+    assert metrics["train/actor/imitation_loss"] == pytest.approx(0.25)
+    assert metrics["train/actor/grad_norm"] == pytest.approx(0.25 * 2 * 0.5)
+    assert metrics["rollout/replay_successes"] == 1.0
 
 
 def test_a_group_that_lost_a_member_ends_the_update(refused):

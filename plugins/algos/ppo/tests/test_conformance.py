@@ -41,6 +41,7 @@ class TestPPOThatImitates(ReplayConformance):
     settings = {
         "imitation": {"coefficient": 0.5, "batch_size": 16},
         "kl_beta": 0.01,
+        "decay_start": 0.5,
         "desired_kl": 0.01,
         "update_epoch": 2,
         "normalize_among": "task",

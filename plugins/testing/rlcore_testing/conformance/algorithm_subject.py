@@ -66,7 +66,9 @@ class AlgorithmSubject(OneThread):
         actor = ActorConfig(micro_batch_size=16, global_batch_size=32)
         actor.optim.lr = 0.05
         actor.optim.value_lr = 0.2
-        return Learner(policy, algorithm, actor, self.config(), seed=0, **facts)
+        return Learner(
+            policy, algorithm, actor, self.config(), seed=0, total_updates=UPDATES, **facts
+        )
 
     def require_best(self, mean: float, *, plot: str) -> None:
         """Require that a bandit's mean action is within 70% of the initial distance of the best."""
