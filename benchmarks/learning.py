@@ -23,7 +23,6 @@ from parts.learning.runs import Arm, Table
 from parts.learning.schedule import Job, play
 from parts.learning.sets import ROOT, listed, read_experts
 
-from rlcore.contracts.errors import UserError
 from rlcore.files.atomic import write_text
 from rlcore.plugins.registry import load_plugins
 
@@ -101,10 +100,7 @@ def main() -> int:
             )
             for seed in options.seeds
         ]
-        try:
-            failed = play(tables, wanted, records, on_end=write_page)
-        except UserError as error:
-            parser.error(str(error))
+        failed = play(tables, wanted, records, on_end=write_page)
     write_page()
     print(options.results / f"learning-{options.set}.md")
     return 1 if failed else 0

@@ -83,18 +83,16 @@ class Sheet:
                 Cell(cell.set, cell.seed, cell.demonstrations, cell.episodes, control)
             )
             if cell.run in self.arms and other is not None:
-                found[cell, control] = difference(other, self.cells[cell])
+                paired = difference(other, self.cells[cell])
+                if paired is not None:
+                    found[cell, control] = paired
         return found
 
 
-def difference(before: Record, after: Record) -> Difference:
-    """Return the paired difference of two cells.
-
-    Raises:
-        ValueError: the cells were evaluated under different protocols.
-    """
+def difference(before: Record, after: Record) -> Difference | None:
+    """Return the paired difference of two cells; None if their evaluations had other protocols."""
     if before.protocol != after.protocol:
-        raise ValueError(f"protocols differ: {before.protocol} and {after.protocol}")
+        return None
     return paired_difference(before.outcomes, after.outcomes)
 
 
@@ -251,8 +249,10 @@ def rate(figures: SuccessRate) -> str:
     return f"{figures.rate:.3f} [{figures.lo:.3f}, {figures.hi:.3f}]"
 
 
-def gain(figures: Difference) -> str:
+def gain(figures: Difference | None) -> str:
     """Return a difference with its interval."""
+    if figures is None:
+        return "another protocol"
     return f"{figures.mean:+.3f} [{figures.lo:+.3f}, {figures.hi:+.3f}]"
 
 

@@ -21,7 +21,7 @@ import psutil
 from parts.learning.cells import START, Records, digest, measured
 from parts.learning.runs import Table
 from rlcore.api import open_run
-from rlcore.contracts.errors import CheckpointError
+from rlcore.contracts.errors import CheckpointError, UserError
 from rlcore.files.atomic import write_text
 from rlcore.files.lock import locked
 
@@ -78,9 +78,15 @@ def play(
     try:
         while True:
             for job in _ready(tables, wanted, records):
-                if free and job not in failed and job not in [each for each, _ in running.values()]:
-                    core = free.pop(0)
-                    running[core] = job, _start(job, records, core)
+                if not free or job in failed or job in [each for each, _ in running.values()]:
+                    continue
+                try:
+                    process = _start(job, records, free[0])
+                except UserError as error:
+                    failed.append(job)
+                    _say(f"{job}: {error}")
+                else:
+                    running[free.pop(0)] = job, process
             if not running:
                 return failed
             time.sleep(POLL_S)
@@ -96,7 +102,7 @@ def play(
                 else:
                     failed.append(job)
                     _say(f"{job}: failed, see {job.place.with_suffix('.log')}")
-    finally:  # an interrupt: Ctrl-C reaches the runs too, which write their checkpoints
+    finally:  # of an interrupt: the runs write their checkpoints
         for _, process in running.values():
             process.terminate()
         for _, process in running.values():
@@ -131,6 +137,7 @@ def _start(job: Job, records: Records, core: int) -> subprocess.Popen[bytes]:
             stdout=log,
             stderr=log,
             env={**os.environ, **ONE_THREAD},
+            start_new_session=True,  # a second signal, Ctrl-C itself, would end it without one
         )
 
 

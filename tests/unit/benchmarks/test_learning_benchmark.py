@@ -62,6 +62,16 @@ def test_every_set_has_experts():
         assert all(experts[task].steps is None for task in sets[name].replaced)
 
 
+def test_one_arm_has_its_own_successes_imitated():
+    from parts.learning.runs import Arm
+    from parts.learning.sets import listed
+
+    arms = [Arm(**entries) for entries in listed()["arms"].values()]
+    assert sum(arm.control for arm in arms) == 1
+    gone = Arm(["algorithm=ppo"]).missing({"algorithm": ["rft"]})
+    assert gone == "algorithm ppo is not installed"
+
+
 def record(commit: str, start: str = "w0", samples: int = 64, **starts: str) -> Any:
     """What is kept of a cell; `a="01 11"` are two starts of task a, two passes each."""
     from parts.learning.cells import Record
