@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from parts.learning.sets import ROOT
 from rlcore.api import Evaluation, SavedRun
@@ -77,7 +78,7 @@ class Record:
         ended: time of the measurement, UTC.
         start: digest of the weights that the run began from; of a start, those that it ended with.
         starts: `{task: {trial: "01"}}`, one digit for each pass over the held-out starts.
-        protocol: digest of the evaluation's protocol.
+        protocol: digest of the evaluation's protocol, apart from the number of passes.
         curve: (episodes, successes) of each update, of training.
         episodes: number of training episodes.
         seconds: wall seconds of training, without evaluations.
@@ -193,16 +194,16 @@ def measured(
     seconds = summary["seconds"]
     curve: list[tuple[float, float]] = []
     if cell.run in (START, DEMONSTRATIONS):
-        results = evaluations["sft"].episodes
+        evaluation = evaluations["sft"]
         history = json.loads((run.folder.path / "sft.json").read_text())
         samples = history["steps"] * history["batch_size"]
         phases = ("sft",)
     elif cell.run == OWN_SUCCESSES:
-        results = _kept(evaluations, "control_best", "control")
+        evaluation = _kept(evaluations, "control_best", "control")
         samples = summary["control"]["samples"]
         phases = ("control",)
     else:
-        results = _kept(evaluations, "best", "after")
+        evaluation = _kept(evaluations, "best", "after")
         samples = work(run).samples
         phases = ("rollout", "update", "sync")
         curve = [
@@ -214,8 +215,8 @@ def measured(
         commit=commit,
         ended=datetime.now(UTC).isoformat(timespec="seconds"),
         start=start,
-        starts=_digits(results),
-        protocol=results[0].protocol,
+        starts=_digits(evaluation.episodes),
+        protocol=_protocol(evaluation.protocol),
         curve=curve,
         episodes=summary["episodes"],
         seconds=round(sum(seconds.get(phase, 0.0) for phase in phases), 1),
@@ -235,12 +236,16 @@ def work(run: SavedRun) -> ControlWork:
     )
 
 
-def _kept(evaluations: Mapping[str, Evaluation], *labels: str) -> list[EpisodeResult]:
-    """Return the episodes of the first of these evaluations that the run has."""
-    episodes: list[EpisodeResult] = next(
-        evaluations[label].episodes for label in labels if label in evaluations
-    )
-    return episodes
+def _kept(evaluations: Mapping[str, Evaluation], *labels: str) -> Evaluation:
+    """Return the first of these evaluations that the run has."""
+    return next(evaluations[label] for label in labels if label in evaluations)
+
+
+def _protocol(rules: Mapping[str, Any]) -> str:
+    """Return a digest of the rules of an evaluation, apart from how often each start is played."""
+    once = {task: sorted(set(trials)) for task, trials in rules["trials"].items()}
+    text = json.dumps({**rules, "trials": once}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _digits(results: Iterable[EpisodeResult]) -> dict[str, dict[str, str]]:

@@ -90,10 +90,19 @@ class Sheet:
 
 
 def difference(before: Record, after: Record) -> Difference | None:
-    """Return the paired difference of two cells; None if their evaluations had other protocols."""
+    """Return the paired difference of two cells; None if their evaluations had other protocols.
+
+    A policy that draws nothing plays each start once: further passes would be the same.
+    """
     if before.protocol != after.protocol:
         return None
-    return paired_difference(before.outcomes, after.outcomes)
+    passes = max(len(each) for side in (before, after) for each in side.outcomes.values())
+    return paired_difference(*(repeated(side.outcomes, passes) for side in (before, after)))
+
+
+def repeated(outcomes: Outcomes, passes: int) -> Outcomes:
+    """Return outcomes in which a start that was played once counts as so many equal passes."""
+    return {start: [*each] * passes if len(each) == 1 else each for start, each in outcomes.items()}
 
 
 def page(sheet: Sheet) -> str:
@@ -279,7 +288,8 @@ both controls: `{DEMONSTRATIONS}` goes on with the demonstrations for as many sa
 demonstrations and the successful training episodes of one arm (`control: true` in
 `benchmarks/sets.yaml`), for the work of that arm. All play the same held-out starts with the same
 protocol, twice each with other noise. 95% intervals: Wilson for rates, Newcombe's method 10 for
-paired differences. A task's column counts its starts that never / sometimes / always succeed.
+paired differences. An arm whose evaluated actions draw nothing plays each start once. A task's
+column counts its starts that never / sometimes / always succeed.
 `samples` are those of an arm's work, or of supervised training. Seconds are wall time of training,
 one core each. The settings are those of `benchmarks/experiment/learning.yaml` and
 `benchmarks/sets.yaml`, the same for all sets; [tasks](#tasks) says what is derived."""

@@ -203,6 +203,14 @@ def test_a_page_begins_with_where_a_control_wins_and_shows_one_commit(tmp_path: 
     assert "a stands in the place of b, whose expert solves 3 of 20" in text
 
 
+def test_a_start_that_is_played_once_counts_as_equal_passes():
+    from parts.learning.page import difference
+
+    twice, once = record("c1", a="01 11 00 00"), record("c1", a="0 1 1 0")
+    assert difference(twice, once).mean == pytest.approx(4 / 8 - 3 / 8)
+    assert difference(twice, replace(once, protocol="q")) is None
+
+
 def test_a_picture_pools_the_seeds(tmp_path: Path):
     pytest.importorskip("rlcore_tools")
     from parts.learning.picture import picture, training
