@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rlcore.checks.facts import Facts
+from rlcore.checks.further_sides import PLATEAU_STARTS, plateau_trials
 from rlcore.checks.held_out import evaluated_starts, in_short
 from rlcore.config.schema import OWN_SUCCESSES, RunConfig
 from rlcore.contracts.errors import ConfigError, UserError
@@ -27,11 +28,26 @@ def check_supervised(facts: Facts, *, collects: bool = False) -> Iterator[str]:
     if facts.config.sft.enabled:
         yield from _check_numbers(facts.config)
         yield from _check_supervision(facts)
+        yield from _check_plateau(facts)
     if collects:
         _check_output(facts)
     # which data a resumed run still reads depends on its progress: see check_start
     elif facts.config.runner.resume_dir is None:
         yield from _check_data(facts)
+
+
+def describe_plateau(facts: Facts) -> str:
+    """Return a line for `--dry-run`: how `sft.until=plateau` ends training; empty without it."""
+    config = facts.config
+    if not config.trains_to_plateau:
+        return ""
+    tasks = len(facts.envs["eval"].tasks)
+    first = config.sft.max_steps
+    return (
+        f"supervised training: {first}, {2 * first}, {4 * first}, ... steps, at most "
+        f"{first << config.sft.max_doublings}, until success on "
+        f"{tasks * plateau_trials(config, tasks)} validation starts stops rising"
+    )
 
 
 def describe_demonstrations(facts: Facts, *, collects: bool) -> str:
@@ -78,6 +94,29 @@ def _check_numbers(config: RunConfig) -> Iterator[str]:
             "collect.episodes_per_task must be at least 2 with sft.enabled (one of them is for "
             "validation; sft.val_fraction=0 takes none), "
             f"got {config.collect.episodes_per_task}"
+        )
+
+
+def _check_plateau(facts: Facts) -> Iterator[str]:
+    """Check that success on validation starts can end training, and nothing else ends it."""
+    config = facts.config
+    if not config.trains_to_plateau:
+        return
+    if config.sft.patience is not None:
+        yield (
+            "sft.patience must be null with sft.until=plateau: success ends training, not the "
+            f"validation loss, got {config.sft.patience}"
+        )
+    if config.sft.max_steps == 0:
+        yield "sft.max_steps must be at least 1 with sft.until=plateau, which doubles it, got 0"
+    spec = facts.envs["eval"]
+    trials = len(spec.trials("validation"))
+    needed = plateau_trials(config, len(spec.tasks))
+    if trials < needed:
+        yield (
+            f"sft.until must be max_steps: success is measured on {PLATEAU_STARTS} validation "
+            f"starts or more, here {needed} of each of {len(spec.tasks)} tasks, and {spec.name} "
+            f"has {trials}; sft.patience ends training by the validation loss, got plateau"
         )
 
 

@@ -1,7 +1,7 @@
 """Configure the evaluations of a training run in addition to `env.eval`.
 
-They are on starts of the validation split, and on tasks that are not trained, which measure
-forgetting. Light.
+They are on starts of the validation split, to choose a checkpoint and to end supervised training,
+and on tasks that are not trained, which measure forgetting. Light.
 """
 
 from __future__ import annotations
@@ -13,21 +13,32 @@ from rlcore.config.component_specs import ask_spec
 from rlcore.config.schema import EnvConfig, RunConfig
 from rlcore.config.schema.env import OWN_INSTRUCTIONS
 from rlcore.contracts.errors import ConfigError, UserError
-from rlcore.contracts.specs import EnvSpec
+from rlcore.contracts.specs import EnvSpec, PolicySpec
 from rlcore.plugins.registry import Registry
 
 VALIDATION = "validation"
 """Side with starts for choosing a checkpoint."""
+PLATEAU = "plateau"
+"""Side with starts on which success decides when supervised training ends (`sft.until`)."""
+PLATEAU_STARTS = 200
+"""Fewest starts of :data:`PLATEAU`, over all tasks: the standard error of a success rate is then at
+most 0.036."""
 FORGETTING = "forgetting"
 """Side with tasks that are not trained on."""
 MAX_CHOSEN_TASKS = 4
 """Most tasks to choose if `env.forgetting.tasks` is not set; they are spread over the env's."""
 
 
-def further_sides(config: RunConfig, registry: Registry) -> dict[str, RunConfig]:
+def further_sides(
+    config: RunConfig, registry: Registry, policy: PolicySpec | None = None
+) -> dict[str, RunConfig]:
     """Return the configurations whose `env.eval` a training run also plays, by name of the side.
 
-    Empty in a run that only evaluates.
+    Empty in a run that only evaluates. Validation starts that choose a checkpoint are played in two
+    passes, unless the policy draws nothing, so that both passes would be equal.
+
+    Args:
+        policy: spec of the policy; None: not known, it counts as one that draws.
 
     Raises:
         UserError: `env.forgetting.tasks` names a task that is trained or does not exist, or a side
@@ -41,9 +52,19 @@ def further_sides(config: RunConfig, registry: Registry) -> dict[str, RunConfig]
         env.eval, rollout_epoch=1, video_cfg=replace(env.eval.video_cfg, save_video=False)
     )
     if trials := env.validation.trials_per_task:
-        side = replace(single_pass, split="validation", trials_per_task=trials)
+        draws = policy is None or policy.starts_from_noise or not config.rollout.eval_deterministic
+        passes = 2 if config.selects_on_validation and draws else 1
+        side = replace(
+            single_pass, split="validation", trials_per_task=trials, rollout_epoch=passes
+        )
         _require_starts(side, registry, VALIDATION)
         sides[VALIDATION] = _with_eval(config, side)
+    if config.trains_to_plateau:
+        tasks_played = len(_tasks(env.eval, registry, "env.eval"))
+        trials = plateau_trials(config, tasks_played)
+        side = replace(single_pass, split="validation", trials_per_task=trials)
+        if trials <= _available(side, registry, PLATEAU):  # else checks/demonstrations.py refuses
+            sides[PLATEAU] = _without_exploration(_with_eval(config, side))
     if tasks := _untrained(config, registry):
         side = replace(single_pass, tasks=tasks, trials_per_task=env.forgetting.trials_per_task)
         if env.forgetting.tasks is None:  # tasks chosen here: play fewer trials, raise no error
@@ -51,6 +72,18 @@ def further_sides(config: RunConfig, registry: Registry) -> dict[str, RunConfig]
         _require_starts(side, registry, FORGETTING)
         sides[FORGETTING] = _with_eval(config, side)
     return sides
+
+
+def plateau_trials(config: RunConfig, tasks: int) -> int:
+    """Return the validation starts of each task on which success ends supervised training.
+
+    These are at least :data:`PLATEAU_STARTS` over all tasks, and those of
+    `env.validation.trials_per_task`, if that is more.
+
+    Args:
+        tasks: number of tasks of `env.eval`.
+    """
+    return max(-(-PLATEAU_STARTS // max(tasks, 1)), config.env.validation.trials_per_task)
 
 
 def _available(side: EnvConfig, registry: Registry, name: str) -> int:
@@ -71,6 +104,13 @@ def _require_starts(side: EnvConfig, registry: Registry, name: str) -> None:
 
 def _with_eval(config: RunConfig, settings: EnvConfig) -> RunConfig:
     changed = replace(config, env=replace(config.env, eval=settings))
+    changed.freeze()
+    return changed
+
+
+def _without_exploration(config: RunConfig) -> RunConfig:
+    rollout = replace(config.rollout, eval_deterministic=True, eval_temperature=None)
+    changed = replace(config, rollout=rollout)
     changed.freeze()
     return changed
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlcore.api import Draft, start
-from rlcore.checks.demonstrations import describe_demonstrations
+from rlcore.checks.demonstrations import describe_demonstrations, describe_plateau
 from rlcore.checks.doctor_rows import Finding
 from rlcore.checks.placement_table import placement_table
 from rlcore.checks.ready import MISSING_INPUTS, Purpose, find_obstacles, require
@@ -196,9 +196,11 @@ def _show_plan(
         print(placement_table(facts))
     costs = recipe_costs(config, load_plugins())
     if facts is not None:
-        demonstrations = describe_demonstrations(facts, collects=verb.purpose == "demonstrations")
-        if demonstrations:
-            print(demonstrations)
+        collects = verb.purpose == "demonstrations"
+        data = describe_demonstrations(facts, collects=collects)
+        plateau = "" if collects else describe_plateau(facts)
+        for line in filter(None, (data, plateau)):
+            print(line)
     for line in costs:
         print(line)
     for finding in findings:

@@ -233,9 +233,10 @@ def rlcore_after_eval(
 
     Args:
         run: the run.
-        label: "before", "step_000010", "after", "best", "control" or "control_best" for evaluations
-            of a training run, with the prefix "validation/" or "forgetting/" for those evaluations;
-            "eval" or "sft" for the command of that name; "PROTOCOL/ROW" for a row of a protocol.
+        label: "before", "step_000010", "after", "best" or "control" for evaluations of a training
+            run, with the prefix "validation/" or "forgetting/" for those evaluations;
+            "plateau/steps_000200" for those that end supervised training; "eval" or "sft" for the
+            command of that name; "PROTOCOL/ROW" for a row of a protocol.
         films: the episodes that were filmed (`env.eval.video_cfg`).
         metrics: `eval/*`.
     """

@@ -119,6 +119,14 @@ def move(path: Path, into: Path) -> Path:
     return target
 
 
+def remove_folder(path: Path) -> None:
+    """Remove a folder that may be missing: after a kill it is there, complete, or it is not."""
+    hidden = path.with_name(f"{PARTIAL}{path.name}")  # if killed now, the next start sweeps it away
+    if path.is_dir():
+        path.rename(hidden)
+        shutil.rmtree(hidden)
+
+
 def sweep(folder: Path, spare: tuple[str, ...] = ()) -> None:
     """Remove all unfinished files and folders below a folder.
 

@@ -27,11 +27,12 @@ def fit_demonstrations(
     *,
     seed: int,
     device: torch.device | None = None,
+    made: int = 0,
     on_progress: OnProgress | None = None,
 ) -> dict[str, Any]:
     """Fit the policy's normaliser and train it on the successful demonstrations in `data`.
 
-    The normaliser is fitted to the training split.
+    The normaliser is fitted to the training split, and kept where training goes on.
 
     Args:
         policy: changed in place.
@@ -39,6 +40,8 @@ def fit_demonstrations(
         sft: settings of supervised training.
         seed: root seed of the split, batches and noise.
         device: device on which the policy computes; None: the device of its parameters.
+        made: steps that earlier calls made on the same data, of which the policy has the weights
+            and the normaliser; 0: this is the first.
         on_progress: called after each step with steps, seconds and latest losses.
 
     Returns:
@@ -55,12 +58,13 @@ def fit_demonstrations(
         if decoders is not None:
             stack.enter_context(closing(decoders))
         trainer = SupervisedTrainer(policy, sft, seed=seed, device=device)
-        policy.fit_normalizer(train)
+        if not made:
+            policy.fit_normalizer(train)
         samples = [_samples(policy, demos, sft, decoders) for demos in (train, val)]
         streamed = [part for part in samples if isinstance(part, StreamedSamples)]
         for part in streamed:
             stack.enter_context(closing(part))
-        history = trainer.fit(*samples, on_progress=on_progress)
+        history = trainer.fit(*samples, made=made, on_progress=on_progress)
         return {**history.summary(), "waited": sum((part.waited for part in streamed), 0.0)}
 
 

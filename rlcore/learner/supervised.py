@@ -154,6 +154,7 @@ class SupervisedTrainer:
         train: Samples,
         val: Samples,
         *,
+        made: int = 0,
         on_progress: OnProgress | None = None,
     ) -> SupervisedHistory:
         """Train for `max_steps` steps, or until validation has levelled off over the last
@@ -162,6 +163,7 @@ class SupervisedTrainer:
         Args:
             train: training samples.
             val: validation samples; without any, there is no validation.
+            made: steps that led to the current weights; the batches have other keys than theirs.
             on_progress: called after each step with steps, seconds and latest losses.
 
         Raises:
@@ -176,7 +178,7 @@ class SupervisedTrainer:
                 return f"validation levelled off (sft.patience={patience})"
             return f"sft.max_steps={steps}" if history.steps >= steps else None
 
-        return self._run(train, val, first=0, steps=steps, stop=stop, on_progress=on_progress)
+        return self._run(train, val, first=made, steps=steps, stop=stop, on_progress=on_progress)
 
     def fit_control(
         self,

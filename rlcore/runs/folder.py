@@ -64,6 +64,7 @@ class RunFolder:
     report = FolderPath("report.html")
     tensorboard = FolderPath("tensorboard")
     sft = FolderPath("sft")  # the policy after supervised training
+    sft_rounds = FolderPath("sft_rounds")  # while supervised training goes to its plateau
     checkpoints = FolderPath("checkpoints")
     evaluations = FolderPath("eval")
     # written once, and read by each resumed attempt

@@ -16,13 +16,12 @@ Of a checkpoint this module reads only `state.json`.
 from __future__ import annotations
 
 import re
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rlcore.contracts.errors import CheckpointError
-from rlcore.files.atomic import PARTIAL, move, write_text
+from rlcore.files.atomic import move, remove_folder, write_text
 from rlcore.files.reading import read_text
 from rlcore.runs.state import STATE, read_facts
 
@@ -175,7 +174,7 @@ def settle(folder: Path) -> None:
     # the next call still finds in it the names of the others.
     for name in before["lineage"] if before else ():
         if name in names and name not in newest["lineage"]:
-            _remove(folder, name)
+            remove_folder(folder / name)
     _point(folder / LATEST, names[-1])
     _point(folder / BEST, read_history(folder).best)
 
@@ -190,12 +189,6 @@ def _facts(folder: Path, name: str) -> dict[str, Any] | None:
     except CheckpointError:
         return None
     return facts if name == checkpoint_name(facts["step"]) else None
-
-
-def _remove(folder: Path, name: str) -> None:
-    hidden = folder / f"{PARTIAL}{name}"  # if killed now, the next start sweeps it away
-    (folder / name).rename(hidden)
-    shutil.rmtree(hidden)
 
 
 def _point(pointer: Path, name: str | None) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from rlcore.contracts.episodes import mean_infos
 from rlcore.contracts.run import Totals
@@ -80,6 +80,24 @@ class Control(TypedDict):
     derived: str
 
 
+class RoundFigures(SuccessFigures):
+    """Success on validation starts after so many optimizer steps since the beginning."""
+
+    steps: int
+
+
+class Plateau(TypedDict):
+    """Supervised training until success on validation starts stopped rising (`sft.until=plateau`).
+
+    `rounds` has the success of each round, `kept_steps` the steps of the round whose weights are
+    the start. `reached` is false if `sft.max_doublings` ended training while success still rose.
+    """
+
+    rounds: list[RoundFigures]
+    kept_steps: int
+    reached: bool
+
+
 class _Measured(TypedDict):
     success_before: SuccessFigures | None
     success_after: SuccessFigures | None
@@ -100,17 +118,18 @@ class Summary(_Measured, total=False):
 
     Keys of some summaries: `success_sampling`, before training, of the policy as it samples in
     training (`runner.val_sampling`); `success_control`, `control_difference` (control - before,
-    paired) and `control` (its amount of work), if the run has a supervised control; `success_best`,
-    `best_difference`, `success_control_best` and `control_best_difference` (also minus before), if
-    the best checkpoint of the run or of the control was evaluated; `best_checkpoint`, the name
-    that `runner.keep_best` chose; `forgetting`, if other tasks were evaluated; `caveat` of
-    the env; `stopped`, the reason why a plugin stopped training; `reached`, the training up to each
-    level of success (:func:`rlcore.runs.levels.levels_reached`), if the run trained by
-    reinforcement learning; `groups`, the pooled rates of task groups by name, and `averages`, the
-    "bucket mean" and the "task mean" (:func:`rlcore.runs.tables.success_rows`), if the env has
-    task groups; `infos`, the means of other values that the env measured; `failures`, the trials of
-    the evaluation after training that failed in any pass, by task, the task with the lowest rate
-    first.
+    paired) and `control` (its amount of work), if the run has a supervised control; `success_best`
+    and `best_difference` (also minus before), if the best checkpoint of the run was evaluated (with
+    validation starts it is the one of `success_after`); `success_control_best` and
+    `control_best_difference` in summaries of earlier versions alone; `best_checkpoint`, the name
+    that `runner.keep_best` chose; `plateau`, the rounds of supervised training, if success ended
+    it; `forgetting`, if other tasks were evaluated; `caveat` of the env; `stopped`, the reason why
+    a plugin stopped training; `reached`, the training up to each level of success
+    (:func:`rlcore.runs.levels.levels_reached`), if the run trained by reinforcement learning;
+    `groups`, the pooled rates of task groups by name, and `averages`, the "bucket mean" and the
+    "task mean" (:func:`rlcore.runs.tables.success_rows`), if the env has task groups; `infos`, the
+    means of other values that the env measured; `failures`, the trials of the evaluation after
+    training that failed in any pass, by task, the task with the lowest rate first.
     """
 
     success_sampling: SuccessFigures | None
@@ -122,6 +141,7 @@ class Summary(_Measured, total=False):
     best_checkpoint: str
     success_best: SuccessFigures | None
     best_difference: DifferenceFigures | None
+    plateau: Plateau
     forgetting: Forgetting
     caveat: str
     stopped: str
@@ -145,6 +165,7 @@ def build_summary(
     metrics: Sequence[Mapping[str, float | None]] = (),
     best: str | None = None,
     control: Control | None = None,
+    supervised: Mapping[str, Any] | None = None,
 ) -> Summary:
     """Build the summary of a run.
 
@@ -153,7 +174,7 @@ def build_summary(
 
     Args:
         evaluations: rows of the evaluations that were made, by label: "before", "sampling",
-            "after", "best", "control", "control_best", "forgetting/before", "forgetting/after".
+            "after", "best", "control", "forgetting/before", "forgetting/after".
         groups: :attr:`rlcore.contracts.specs.EnvSpec.task_groups`.
         seed: root seed of the run.
         seconds: wall seconds by phase.
@@ -164,6 +185,8 @@ def build_summary(
         metrics: lines of `metrics.jsonl`.
         best: name of the best checkpoint; None if none was chosen.
         control: the amount of work of the supervised control; None without a control.
+        supervised: the history of supervised training to a plateau, contents of `sft.json`; None
+            without such a training.
 
     Raises:
         ValueError: paired sides have different episodes, or one has an episode twice.
@@ -182,7 +205,7 @@ def build_summary(
     }
     if "sampling" in evaluations:
         summary["success_sampling"] = _rate(evaluations["sampling"])
-    for name in ("control", "control_best", "best"):
+    for name in ("control", "best"):
         if name in evaluations:
             summary[f"success_{name}"] = _rate(evaluations[name])  # type: ignore[literal-required]
             difference = _difference(before, evaluations[name])
@@ -191,6 +214,8 @@ def build_summary(
         summary["control"] = control
     if best is not None:
         summary["best_checkpoint"] = best
+    if supervised is not None:
+        summary["plateau"] = _plateau(supervised)
     if (forgetting_after := evaluations.get("forgetting/after")) is not None:
         forgetting_before = evaluations.get("forgetting/before")
         summary["forgetting"] = {
@@ -222,6 +247,23 @@ def build_summary(
     if stopped:
         summary["stopped"] = stopped
     return summary
+
+
+def _plateau(history: Mapping[str, Any]) -> Plateau:
+    return {
+        "rounds": [
+            {
+                "steps": played["steps"],
+                "rate": round(played["rate"], DIGITS),
+                "n": played["n"],
+                "lo": round(played["lo"], DIGITS),
+                "hi": round(played["hi"], DIGITS),
+            }
+            for played in history["rounds"]
+        ],
+        "kept_steps": history["kept_steps"],
+        "reached": history["plateau_reached"],
+    }
 
 
 def _sides(

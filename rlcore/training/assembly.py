@@ -160,7 +160,7 @@ def assemble(
         facts = check(config, registry, plan, further, collects=collects)
         announce(facts, collects=collects)
     placement = facts.placement
-    further = further or further_sides(config, registry)
+    further = further or further_sides(config, registry, facts.policy)
     specs = {**facts.envs, **facts.further}
     envs = config.env.sides | {name: side.env.eval for name, side in further.items()}
     sides = {

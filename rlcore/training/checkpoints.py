@@ -60,15 +60,21 @@ def trains_on(session: Session, update: int) -> bool:
 
 
 def _is_best(session: Session) -> bool:
-    """Return whether mean success since the last regular checkpoint exceeds the best mean so far.
+    """Return whether the checkpoint that is due becomes `checkpoints/best` (`runner.keep_best`).
 
-    Success is measured by evaluations on validation starts if the run has them, otherwise by its
-    training episodes. The held-out starts of the final evaluation are not used, because they
-    must not choose the checkpoint whose success they then measure. Clears the collected successes.
-    Always False without `runner.keep_best`.
+    If the run has validation starts, it is chosen by its success there: the rule of
+    :mod:`rlcore.runs.kept`, on the last evaluation since the previous regular checkpoint. Otherwise
+    the mean success of the training episodes since then must exceed the best mean so far. The
+    held-out starts of the final evaluation are not used, because they must not choose the
+    checkpoint whose success they then measure. Clears what was collected since the previous regular
+    checkpoint.
     """
     successes = session.successes
+    validated = session.validated
     session.successes = []
+    session.validated = None
+    if validated is not None:
+        return session.choice.keeps(validated)
     if not (session.config.runner.keep_best and successes):
         return False
     success = sum(successes) / len(successes)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import fmean
+from typing import Any
 
 from rlcore.checks.further_sides import VALIDATION
 from rlcore.contracts.episodes import LabelledFootage
 from rlcore.contracts.specs import EnvSpec
-from rlcore.files.damaged_files import damaged_on
+from rlcore.files.damaged_files import damaged_on, read_mapping
 from rlcore.rollout.messages import GatherOrder
 from rlcore.rollout.schedule import evaluation_columns, filmed_columns
 from rlcore.runs.metrics import env_metrics
@@ -64,6 +64,27 @@ def evaluate(
     Raises:
         HookError: a hook of a plugin failed; the evaluation is complete and stored.
     """
+    results, metrics = play_evaluation(session, label, side, policy)
+    session.trackers.log(metrics, step=update)
+    session.collect_trace()
+    rate = success_rate([*success_by_start(results).values()])
+    remark = caveat(session.assembly.for_evaluation(side))
+    session.progress.line(
+        f"success {label}: {rate.rate:.3f} [{rate.lo:.3f}, {rate.hi:.3f}] over {rate.n} episodes"
+        + (f"; {remark}" if remark else "")
+    )
+    session.hooks.check()
+    return results
+
+
+def play_evaluation(
+    session: Session, label: str, side: str, policy: str = ""
+) -> tuple[list[EpisodeResult], dict[str, float]]:
+    """Play an evaluation and write its rows; return these and its metrics, which are not logged.
+
+    For the arguments see :func:`evaluate`. The caller checks whether a hook failed
+    (:meth:`rlcore.training.callbacks.RunHooks.check`) once it has stored what it needs.
+    """
     assembly = session.assembly.for_evaluation(side)
     played = "eval" if side == SAMPLING else side
     config = assembly.config
@@ -105,16 +126,7 @@ def evaluate(
         films=films(gathered, spec),
         metrics=metrics,
     )
-    session.trackers.log(metrics, step=update)
-    session.collect_trace()
-    rate = success_rate([*success_by_start(results).values()])
-    remark = caveat(assembly)
-    session.progress.line(
-        f"success {label}: {rate.rate:.3f} [{rate.lo:.3f}, {rate.hi:.3f}] over {rate.n} episodes"
-        + (f"; {remark}" if remark else "")
-    )
-    session.hooks.check()
-    return results
+    return results, metrics
 
 
 def sampling_warning(
@@ -137,8 +149,10 @@ def sampling_warning(
     )
 
 
-def evaluate_to_choose(session: Session, label: str, update: int, policy: str = "") -> float:
-    """Evaluate the current weights during training and return the mean success.
+def evaluate_to_choose(
+    session: Session, label: str, update: int, policy: str = ""
+) -> list[EpisodeResult]:
+    """Evaluate the current weights during training and return one row for each episode.
 
     The episodes begin from the validation starts of `env.validation` if the run has them,
     else from those of `env.eval`.
@@ -148,7 +162,7 @@ def evaluate_to_choose(session: Session, label: str, update: int, policy: str = 
     """
     side = VALIDATION if VALIDATION in session.assembly.further_configs else "eval"
     label = label if side == "eval" else f"{side}/{label}"
-    return fmean(row.success for row in evaluate(session, label, update, side, policy))
+    return evaluate(session, label, update, side, policy)
 
 
 def table(session: Session, results: list[EpisodeResult], title: str) -> str:
@@ -193,6 +207,7 @@ def conclude(
         metrics=metrics,
         best=best,
         control=control,
+        supervised=_to_plateau(session),
     )
     for line in _unpaired(session, evaluations):
         session.progress.line(line)
@@ -209,6 +224,15 @@ def conclude(
     session.progress.line(f"run folder: {session.folder.path}")
     session.hooks.check()
     return summary
+
+
+def _to_plateau(session: Session) -> dict[str, Any] | None:
+    """Return the history of supervised training to a plateau; None if this run had none."""
+    path = session.folder.path / "sft.json"
+    if not (session.config.trains_to_plateau and path.is_file()):
+        return None
+    history = read_mapping(path)
+    return history if "rounds" in history else None  # a resume may have set the key later
 
 
 def _unpaired(session: Session, evaluations: Mapping[str, list[EpisodeResult]]) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from rlcore.files.atomic import write_text
@@ -21,9 +22,8 @@ EPISODES = "evaluation.parquet"
 PROTOCOL = "evaluation.json"
 
 
-def keep(session: Session, step: int, results: Sequence[EpisodeResult]) -> None:
-    """Store an evaluation with the checkpoint of a step; warn if the checkpoint is missing."""
-    folder = session.folder.checkpoint(step)
+def keep(session: Session, folder: Path, results: Sequence[EpisodeResult]) -> None:
+    """Store an evaluation with the checkpoint in a folder; warn if the checkpoint is missing."""
     if not (folder / STATE).is_file():
         session.progress.line(
             f"warning: {folder} does not exist, so its evaluation is not stored there"

@@ -44,9 +44,9 @@ def check_fixed_keys(
         CheckpointError: the checkpoint lacks reference weights that the algorithm needs, or holds
             fp32 copies of parameters that `actor.model.precision=fp32` does not use.
     """
-    changed = list(_changed(config, so_far))
+    changed = list(changed_keys(config, so_far))
     for key, previous in changed:
-        if key.fixed == "weights" and _is_read(config, key) and not _moved(previous):
+        if key.fixed == "weights" and is_read(config, key) and not has_moved(previous):
             raise ConfigError(
                 f"{key.path} can't be changed to {format_value(key.value)}: {run} began with "
                 f"{format_value(previous)} and resumes from {at.path.name}",
@@ -71,7 +71,9 @@ def check_fixed_keys(
     _check_precision(at, config, tensors)
 
 
-def _changed(config: RunConfig, so_far: Mapping[str, Any]) -> Iterator[tuple[schema_tree.Key, Any]]:
+def changed_keys(
+    config: RunConfig, so_far: Mapping[str, Any]
+) -> Iterator[tuple[schema_tree.Key, Any]]:
     """Yield (key, previous value) of each fixed key whose value has changed."""
     for key in schema_tree.walk(config):
         # a key that the previous configuration lacks counts as unchanged
@@ -80,7 +82,7 @@ def _changed(config: RunConfig, so_far: Mapping[str, Any]) -> Iterator[tuple[sch
             yield key, previous
 
 
-def _is_read(config: RunConfig, key: schema_tree.Key) -> bool:
+def is_read(config: RunConfig, key: schema_tree.Key) -> bool:
     """Return whether the key has an effect under the other settings."""
     return all(
         condition.holds(schema_tree.value_of(config, condition.other(key.path)))
@@ -88,7 +90,7 @@ def _is_read(config: RunConfig, key: schema_tree.Key) -> bool:
     )
 
 
-def _moved(value: Any) -> bool:
+def has_moved(value: Any) -> bool:
     """Return whether a path no longer exists.
 
     The user may then give the new path of weights that were moved.

@@ -21,6 +21,7 @@ from rlcore.rollout.schedule import evaluation_columns
 from rlcore.runs import attempts
 from rlcore.runs.env_facts import EnvFacts
 from rlcore.runs.folder import CONFIG, RECIPE, RunFolder
+from rlcore.runs.kept import Choice, Starts
 from rlcore.runs.manifest import (
     build_manifest,
     changes,
@@ -65,9 +66,12 @@ class Session:
         update: number of policy updates done.
         totals: env steps and episodes of training.
         steering: values that plugins have set.
-        successes: success rates since the last regular checkpoint, of each update's episodes or of
-            the evaluations on validation starts; their mean decides which checkpoint is the best.
+        successes: success rates of each update's episodes since the last regular checkpoint; in a
+            run without validation starts their mean decides which checkpoint is the best.
         best: the highest such mean so far, None before the first.
+        validated: success on validation starts in the last evaluation since the last regular
+            checkpoint, None without one.
+        choice: the choice among checkpoints by validation starts.
         latest: name of the last checkpoint, None before the first.
         ahead: what plugins had set when the rollout ahead of the last update was played, as fields
             of :class:`Steering`; None if no rollout is ahead (`runner.loop`).
@@ -91,6 +95,8 @@ class Session:
     steering: Steering = field(default_factory=Steering)
     successes: list[float] = field(default_factory=list)
     best: float | None = None
+    validated: Starts | None = None
+    choice: Choice = field(default_factory=Choice)
     latest: str | None = None
     ahead: dict[str, Any] | None = None
     due: bool = False

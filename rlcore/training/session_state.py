@@ -16,7 +16,7 @@ from rlcore.contracts.errors import CheckpointError
 from rlcore.contracts.run import Steering, Totals
 from rlcore.files.damaged_files import damaged_error, damaged_on
 from rlcore.files.digests import Extent
-from rlcore.runs import history
+from rlcore.runs import history, kept
 from rlcore.runs.checkpoint import Checkpoint, load_checkpoint
 from rlcore.runs.folder import METRICS, RunFolder
 from rlcore.runs.state import DEPENDS_ON, STATE, dependencies, write_state
@@ -24,6 +24,10 @@ from rlcore.training.session import Session
 
 SAVED = ("seed", "totals", "steering", "seconds", "best", "successes", DEPENDS_ON)
 """Keys of the dict that :func:`state` returns."""
+VALIDATED = "validated"
+CHOSEN = "best_validated"
+"""Further keys: success by start on validation starts, in the last evaluation since the checkpoint
+before, and of the best checkpoint. Checkpoints of earlier versions lack them."""
 AHEAD = "ahead"
 """Further key of that dict, if the run has played the rollout after the checkpoint."""
 
@@ -40,6 +44,8 @@ def state(session: Session) -> dict[str, Any]:
         "seconds": session.clock.seconds,
         "best": session.best,
         "successes": session.successes,  # since the best checkpoint was last chosen
+        VALIDATED: kept.to_json(session.validated),
+        CHOSEN: kept.to_json(session.choice.best),
         **({} if session.ahead is None else {AHEAD: session.ahead}),
         DEPENDS_ON: dict(_extent(folder, path) for path in depends_on if path.is_file()),
     }
@@ -72,6 +78,8 @@ def restore_state(session: Session, at: Checkpoint) -> None:
         session.clock.add(phase, seconds)
     session.best = saved["best"]
     session.successes = list(saved["successes"])
+    session.validated = kept.from_json(saved.get(VALIDATED))
+    session.choice = kept.Choice(kept.from_json(saved.get(CHOSEN)))
     session.ahead = saved.get(AHEAD) if session.config.runner.overlaps else None
 
 

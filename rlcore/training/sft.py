@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rlcore.config.schema import OWN_SUCCESSES
-from rlcore.files.atomic import new_folder, write_text
-from rlcore.files.damaged_files import read_json
-from rlcore.files.digests import seal
+from rlcore.files.atomic import remove_folder, sync, write_text
+from rlcore.files.damaged_files import read_json, read_mapping
+from rlcore.runs.kept import Choice
 from rlcore.runs.summary import Control
-from rlcore.runs.tables import EpisodeResult
+from rlcore.runs.tables import EpisodeResult, success_by_start
 from rlcore.runs.trackers import read_metrics
 from rlcore.training.assembly import Assembly
 from rlcore.training.checkpoint_trial import try_policy
@@ -22,9 +22,9 @@ from rlcore.training.collect import provide_demonstrations
 from rlcore.training.control_work import ControlWork
 from rlcore.training.evaluate import conclude, evaluate, evaluate_to_choose
 from rlcore.training.evaluation_record import keep
+from rlcore.training.plateau import train_to_plateau
 from rlcore.training.session import Session, open_session
-
-BEST = "control_best"
+from rlcore.training.supervised_phase import load_policy, save_policy, train_supervised
 
 
 def run(assembly: Assembly) -> Path:
@@ -38,7 +38,7 @@ def run(assembly: Assembly) -> Path:
         path = starting_policy(session)
         write_checkpoint(session, 0)
         results = evaluate(session, "sft")
-        keep(session, 0, results)
+        keep(session, session.folder.checkpoint(0), results)
         conclude(session, {"after": results})
         session.progress.line(f"checkpoint: {path}  (use it as actor.model.model_path)")
     return path
@@ -51,26 +51,34 @@ def starting_policy(session: Session) -> Path:
     checkpoint or the demonstrations that it has already made.
     """
     path = session.folder.sft
+    sft = session.config.sft
     if path.is_dir():  # the folder is renamed into place, so it is complete
-        session.group.load(path)
-        session.group.sync()
         if not session.folder.metrics.stat().st_size:  # a resume without checkpoint emptied the log
             _log(session, read_json(session.folder.path / "sft.json"), "sft")
-        return path
-    data = provide_demonstrations(session)
-    history = _train(session, "sft", "SFT", data, session.config.sft.max_steps)
-    _log(session, history, "sft")
-    return _publish(session, path)
+    else:
+        data = provide_demonstrations(session)
+        if session.config.trains_to_plateau:
+            history, policy = train_to_plateau(session, data)
+            _log(session, history, "sft")
+            policy.rename(path)
+            sync(path.parent)
+        else:
+            history = train_supervised(session, "sft", "SFT", data, sft, total=sft.max_steps)
+            _log(session, history, "sft")
+            save_policy(session, path)
+    load_policy(session, path)
+    remove_folder(session.folder.sft_rounds)
+    return path
 
 
 def train_control(
     session: Session, start: Path, *, update: int
-) -> tuple[dict[str, list[EpisodeResult]], Control]:
+) -> tuple[list[EpisodeResult], Control]:
     """Train and evaluate the control: supervised training from the same start as reinforcement
     learning, of as much work (:mod:`rlcore.training.control_work`).
 
-    If the best RL checkpoint is chosen on validation starts, the best control checkpoint is chosen
-    in the same way, from as many candidates.
+    If a checkpoint of reinforcement learning is chosen on validation starts, the control's weights
+    are chosen by the same rule, from as many candidates.
 
     Args:
         session: the run's session.
@@ -78,8 +86,7 @@ def train_control(
         update: number of updates of reinforcement learning.
 
     Returns:
-        The evaluations by label, "control" and, if a best one is chosen, "control_best"; and the
-        record of the work.
+        The evaluation of the control, and the record of its work.
     """
     config = session.config
     folder = session.folder.path
@@ -94,13 +101,14 @@ def train_control(
         episodes=session.totals.episodes,
         num_action_chunks=config.actor.model.num_action_chunks,
     )
+    sft = config.sft
+    if config.trains_to_plateau:  # further batches than those of any round, kept or not
+        sft = replace(sft, max_steps=read_mapping(folder / "sft.json")["steps"])
     session.group.load(start)
     if own_successes:
         session.group.recall(session.folder.checkpoint(update))
-    for name in ("control", BEST):  # left by an attempt that was interrupted
-        shutil.rmtree(folder / name, ignore_errors=True)
-    best_success = -1.0
-    best_part = 0
+    path = folder / "control"
+    choice = Choice()
     for part in range(1, parts + 1):
         options = {
             "continue_samples": work.samples,
@@ -108,64 +116,21 @@ def train_control(
             "own_successes": own_successes,
         }
         data = config.collect.path or session.folder.demonstrations
-        history = _train(session, "control", "control: more SFT", data, options=options)
+        title = "control: more SFT"
+        history = train_supervised(session, "control", title, data, sft, options=options)
+        is_kept = True
         if config.selects_on_validation:
             session.group.sync()
-            success = evaluate_to_choose(session, f"control_{part}", update, policy="control")
-            if success > best_success:
-                best_success = success
-                best_part = part
-                shutil.rmtree(folder / BEST, ignore_errors=True)
-                _save(session, folder / BEST)
+            results = evaluate_to_choose(session, f"control_{part}", update, policy="control")
+            is_kept = choice.keeps(success_by_start(results))
+        if is_kept:
+            # of an earlier part, or left by an attempt that was interrupted
+            shutil.rmtree(path, ignore_errors=True)
+            save_policy(session, path)
     record = work.record(history)
     _log(session, {**history, "work": record}, "control")
-    _publish(session, folder / "control")
-    evaluations = {"control": evaluate(session, "control", update=update, policy="control")}
-    if best_part == parts:
-        evaluations[BEST] = evaluations["control"]
-    elif best_part:
-        session.group.load(folder / BEST)
-        session.group.sync()
-        evaluations[BEST] = evaluate(session, BEST, update=update, policy=BEST)
-    return evaluations, record
-
-
-def _train(
-    session: Session,
-    phase: str,
-    title: str,
-    data: str | Path,
-    total: int | None = None,
-    options: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Run supervised training on all actor ranks with a progress bar; return its history."""
-    with session.clock.measure(phase), session.progress.phase(title, total) as bar:
-
-        def show(state: Mapping[str, float]) -> None:
-            if "steps" in state:
-                labels = {"train_loss": "loss", "val_loss": "val"}
-                losses = [f"{labels[key]} {state[key]:.3f}" for key in labels if key in state]
-                bar.set(int(state["steps"]), note=", ".join(losses))
-
-        history = session.group.supervised(str(data), session.config.sft, show, options)
-        last = {name: history[name][-1][1] for name in ("train_loss", "val_loss") if history[name]}
-        show({"steps": history["steps"], "seconds": history["seconds"], **last})
-    return history
-
-
-def _save(session: Session, path: Path) -> None:
-    """Save the policy to a sealed folder, which appears complete or not at all."""
-    with new_folder(path) as partial:
-        session.group.save(partial)
-        seal(partial, session.config.runner.seed)
-
-
-def _publish(session: Session, path: Path) -> Path:
-    """Save the policy, load the saved one on every rank, and send it to the rollout workers."""
-    _save(session, path)
-    session.group.load(path)
-    session.group.sync()
-    return path
+    load_policy(session, path)
+    return evaluate(session, "control", update=update, policy="control"), record
 
 
 def _log(session: Session, history: dict[str, Any], name: str) -> None:
@@ -174,6 +139,8 @@ def _log(session: Session, history: dict[str, Any], name: str) -> None:
     for kind in ("train_loss", "val_loss"):
         for step, loss in history[kind]:
             session.trackers.log({f"{name}/{kind}": loss}, step=step)
+    for played in history.get("rounds", ()):  # of sft.until=plateau
+        session.trackers.log(played["metrics"], step=played["steps"])
     progress = session.progress
     progress.line(f"{name}: stopped after {history['steps']} steps: {history['stopped']}")
     if history["val_loss"]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from rlcore.checks.facts import with_policy
-from rlcore.contracts.errors import CheckpointError
+from rlcore.config.schema import RunConfig
+from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.demonstrations.datasets import check_readable, format_of
 from rlcore.files.damaged_files import read_json
 from rlcore.files.digests import check_seal
@@ -14,16 +17,25 @@ from rlcore.runs.folder import RunFolder
 from rlcore.runs.sft_record import log_difference
 from rlcore.runs.trackers import read_metrics
 from rlcore.training.assembly import Assembly
+from rlcore.training.fixed_keys import changed_keys, has_moved, is_read
+from rlcore.training.plateau import POLICY
+from rlcore.utils.text import format_value
 
 
-def check_start(assembly: Assembly, folder: RunFolder) -> None:
+def check_start(assembly: Assembly, folder: RunFolder, so_far: Mapping[str, Any]) -> None:
     """Check the supervised checkpoint of a resumed run, and the data that the run still needs.
 
+    Args:
+        so_far: the run's configuration before this resume, as nested mappings.
+
     Raises:
-        UserError: the policy, its history or the data is damaged, or of another run or env.
+        UserError: the policy, its history or the data is damaged, or of another run or env; or a
+            setting of rounds that are to be continued has changed.
     """
     config = assembly.config
     has_policy = folder.sft.is_dir()
+    if not has_policy:
+        _check_rounds(config, folder, so_far)
     if has_policy:
         model = config.actor.model.with_weights_from(folder.sft)
         with_policy(assembly.facts, model, load_plugins())
@@ -38,6 +50,27 @@ def check_start(assembly: Assembly, folder: RunFolder) -> None:
         else:
             path = Path(config.collect.path)
             check_readable(path, spec, config.collect, seed=config.runner.seed)
+
+
+def _check_rounds(config: RunConfig, folder: RunFolder, so_far: Mapping[str, Any]) -> None:
+    """Check the rounds of `sft.until=plateau` that an interrupted run continues, if there are any.
+
+    Raises:
+        ConfigError: a setting that decided the rounds' weights has changed.
+        CheckpointError: a policy is damaged or of another run.
+    """
+    rounds = folder.sft_rounds
+    if not rounds.is_dir():
+        return
+    for key, previous in changed_keys(config, so_far):
+        if is_read(config, key) and not (key.place and has_moved(previous)):
+            raise ConfigError(
+                f"{key.path} can't be changed to {format_value(key.value)}: the supervised "
+                f"training in {rounds} began with {format_value(previous)}",
+                hint=f"leave it out, or remove {rounds} to repeat the supervised training",
+            )
+    for policy in rounds.glob(f"*/{POLICY}"):
+        check_seal(policy, config.runner.seed)
 
 
 def check_history(path: Path, log: Path) -> None:

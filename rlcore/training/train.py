@@ -17,7 +17,7 @@ from rlcore.contracts.errors import MicroBatchError, WorkerError
 from rlcore.runs.checkpoint import POLICY
 from rlcore.runs.history import read_history
 from rlcore.runs.summary import Summary
-from rlcore.runs.tables import EpisodeResult
+from rlcore.runs.tables import EpisodeResult, success_by_start
 from rlcore.training import checkpoint_trial, resume, session_state
 from rlcore.training.after_node_loss import (
     on_remaining_nodes,
@@ -33,6 +33,7 @@ from rlcore.training.limits import checkpoint_is_due
 from rlcore.training.session import Session, open_session
 from rlcore.training.sft import starting_policy, train_control
 from rlcore.training.stages import rollout, update_policy
+from rlcore.training.supervised_phase import load_policy
 from rlcore.utils.stopping import StopSignals
 
 
@@ -98,22 +99,31 @@ def _run_stages(session: Session, saved: resume.Saved | None) -> Summary:
             session.group.release(FORGETTING)
     updates = reinforce(session, resume.restore(session, saved))
     stopped = session.steering.stopped  # a plugin's stop request after this point has no effect
+    best = read_history(session.folder.checkpoints).best if config.runner.keep_best else None
+    evaluated = session.latest
+    if config.selects_on_validation and best is not None:
+        evaluated = best
+        _load_checkpoint(session, best)
+        session.progress.line(f"kept: {best}, the latest that is not below the best on validation")
     evaluations["after"] = evaluate(session, "after", update=updates)
-    keep(session, updates, evaluations["after"])
+    keep(session, session.folder.checkpoints / str(evaluated), evaluations["after"])
     if measures_forgetting:
         evaluations["forgetting/after"] = evaluate(session, "forgetting/after", updates, FORGETTING)
-    best = read_history(session.folder.checkpoints).best if config.runner.keep_best else None
-    if best is not None:
-        evaluations["best"] = evaluations["after"]
-    if best not in (None, session.latest):
-        session.group.load(session.folder.checkpoints / str(best) / POLICY)
-        session.group.sync()
+    if best is not None and best != evaluated:
+        _load_checkpoint(session, best)
         evaluations["best"] = evaluate(session, "best", update=updates, policy="best")
+    elif best is not None:
+        evaluations["best"] = evaluations["after"]
     control = None
     if initial is not None and config.sft.control:
-        control_evaluations, control = train_control(session, initial, update=updates)
-        evaluations |= control_evaluations
+        evaluations["control"], control = train_control(session, initial, update=updates)
     return conclude(session, evaluations, stopped=stopped, best=best, control=control)
+
+
+def _load_checkpoint(session: Session, name: str) -> None:
+    """Load the policy of a checkpoint by its name, unless it is the latest, which is loaded."""
+    if name != session.latest:
+        load_policy(session, session.folder.checkpoints / name / POLICY)
 
 
 def _evaluate_before(
@@ -204,9 +214,9 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
         due = runner.val_check_interval > 0 and update % runner.val_check_interval == 0
         if due and (session.config.selects_on_validation or not is_last):
             with contextlib.suppress(HookError):  # reinforce raises it after the checkpoint
-                success = evaluate_to_choose(session, f"step_{update:06d}", update)
+                results = evaluate_to_choose(session, f"step_{update:06d}", update)
                 if session.config.selects_on_validation:
-                    session.successes.append(success)
+                    session.validated = success_by_start(results)
         if session.due and not is_last:
             write_checkpoint(session, update)
         if ending():

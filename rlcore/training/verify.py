@@ -150,7 +150,8 @@ def _of_checkpoint(folder: Path) -> StoredEvaluation:
     if not protocol_file.is_file():
         raise CheckpointError(
             f"no evaluation is stored with {folder}",
-            hint="a finished run stores one with its last checkpoint; rlcore eval makes a new one",
+            hint="a finished run stores one with its last checkpoint, or with the one that it "
+            "chose on validation starts (checkpoints/best names it); rlcore eval makes a new one",
         )
     facts = read_mapping(protocol_file)
     versions = facts.get("versions")

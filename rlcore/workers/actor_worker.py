@@ -196,6 +196,7 @@ class ActorWorker(PolicyWorker):
         data: str,
         sft: SFTConfig,
         *,
+        made: int = 0,
         continue_samples: int | None = None,
         until: float = 1.0,
         own_successes: bool = False,
@@ -206,6 +207,7 @@ class ActorWorker(PolicyWorker):
         Args:
             data: path of the demonstrations.
             sft: settings of supervised training.
+            made: number of steps that led to the current weights, for training in parts.
             continue_samples: number of samples to train on, from the current weights (the control
                 of a comparison); None: train for `sft.max_steps` steps instead.
             until: fraction of `continue_samples` at which this call ends; the next call continues
@@ -227,6 +229,7 @@ class ActorWorker(PolicyWorker):
                 sft,
                 seed=self._settings.seed,
                 device=self.device,
+                made=made,
                 on_progress=report,
             )
         if self._control is None:

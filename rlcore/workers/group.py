@@ -259,8 +259,8 @@ class WorkerGroup(ABC):
             data: path of the demonstrations.
             sft: settings of supervised training.
             on_count: called with the progress of rank 0.
-            more: further arguments of :meth:`ActorWorker.supervised`, for the control of a
-                comparison.
+            more: further arguments of :meth:`ActorWorker.supervised`, for training in parts and
+                the control of a comparison.
         """
         arguments = {"data": data, "sft": sft, **(more or {})}
         return dict(self._call_actors("supervised", on_count, **arguments)[0])

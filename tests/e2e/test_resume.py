@@ -35,6 +35,8 @@ from rlcore.contracts.errors import CheckpointError, ConfigError, RunWarning, Wo
 from rlcore.files import lock
 from rlcore.learner.micro_batches import MicroBatches
 from rlcore.runs.folder import RunFolder
+from rlcore.runs.statistics import paired_difference
+from rlcore.runs.tables import read_results, success_by_start
 
 FULL = "whole"
 
@@ -189,9 +191,16 @@ def test_the_best_is_chosen_on_validation_starts(log_path: Path):
     seen = {line["step"]: line["eval/success_once"] for line in lines if "eval/return" in line}
     assert set(seen) == {0, 1, 2, 3, 4}, "the last update takes part"
     del seen[0]  # before training there is no checkpoint
-    assert load_checkpoint(run).state["best"] == max(seen.values())
-    best = max(seen, key=lambda step: seen[step])
-    assert read_history(run / "checkpoints").best == f"step_{best:06d}"
+    chosen = max(seen, key=lambda step: seen[step])  # the first of equals
+    plays = {
+        step: success_by_start(read_results(run / f"eval/step_{step:06d}.parquet")) for step in seen
+    }
+    not_below = [
+        step for step, starts in plays.items() if paired_difference(plays[chosen], starts).hi >= 0
+    ]
+    assert read_history(run / "checkpoints").best == f"step_{max(not_below):06d}"
+    recorded = load_checkpoint(run).state["best_validated"]
+    assert {(task, trial): wins for task, trial, wins in recorded} == plays[chosen]
 
 
 def test_the_command_refuses_finished_and_missing_runs(log_path: Path, capsys):

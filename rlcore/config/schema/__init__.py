@@ -26,7 +26,7 @@ from rlcore.config.schema.plugins import PluginConfig, PluginsConfig
 from rlcore.config.schema.rollout import RolloutConfig, RolloutModelConfig
 from rlcore.config.schema.runner import LoggerConfig, RunnerConfig
 from rlcore.config.schema.sources import Sources
-from rlcore.config.schema.supervised import OWN_SUCCESSES, CollectConfig, SFTConfig
+from rlcore.config.schema.supervised import OWN_SUCCESSES, PLATEAU, CollectConfig, SFTConfig
 from rlcore.config.schema.wrappers import AlgorithmWrapping, EnvWrapping
 
 __all__ = [
@@ -109,6 +109,11 @@ class RunConfig(Settings):
         evaluates = self.runner.keep_best and self.runner.val_check_interval > 0
         validates = self.env.validation.trials_per_task or self.env.eval.split == "validation"
         return evaluates and bool(validates)
+
+    @property
+    def trains_to_plateau(self) -> bool:
+        """Return whether success on validation starts ends supervised training (`sft.until`)."""
+        return self.sft.enabled and self.sft.until == PLATEAU and not self.runner.only_eval
 
     @property
     def active_envs(self) -> dict[str, EnvConfig]:

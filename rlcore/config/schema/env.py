@@ -117,7 +117,8 @@ class ValidationConfig(Settings):
 
     trials_per_task: int = key(
         "validation starts of each task of env.eval, played every runner.val_check_interval "
-        "updates in place of those of env.eval; 0: none",
+        "updates in place of those of env.eval, twice where runner.keep_best chooses by them; 0: "
+        "none",
         0,
         minimum=0,
     )

@@ -77,10 +77,11 @@ class RunnerConfig(Settings):
         when=When("save_interval", unless=(-1,)),
     )
     keep_best: bool = key(
-        "also keep the checkpoint with the best success, as checkpoints/best, and evaluate it "
-        "beside the last: best on validation starts where val_check_interval is set and "
-        "env.validation or env.eval visits them, else on training starts (mean over the updates "
-        "since the previous one)",
+        "also keep one checkpoint for its success, as checkpoints/best: where val_check_interval "
+        "is set and env.validation or env.eval visits validation starts, the latest that is not "
+        "below the best there (docs/evaluation.md), with which the run is evaluated in place of "
+        "the last; else the best on training starts (mean over the updates since the previous "
+        "one), evaluated beside the last",
         False,
         when=When("save_interval", unless=(-1,)),
     )

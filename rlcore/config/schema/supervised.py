@@ -58,6 +58,8 @@ class CollectConfig(Settings):
 
 WHEN_ENABLED = When("enabled", (True,))
 OWN_SUCCESSES = "own_successes"
+MAX_STEPS = "max_steps"
+PLATEAU = "plateau"
 
 
 @dataclass
@@ -68,11 +70,28 @@ class SFTConfig(Settings):
         "run supervised training before reinforcement learning", False, fixed="weights"
     )
     max_steps: int = key(
-        "optimizer steps; 0: none, the run and its control begin from the given weights, and only "
-        "the normaliser is fitted",
+        "optimizer steps; with until=plateau those before success is first measured; 0: none, the "
+        "run and its control begin from the given weights, and only the normaliser is fitted",
         1000,
         minimum=0,
         when=WHEN_ENABLED,
+    )
+    until: str = key(
+        "what ends training: max_steps, that many steps, or fewer with patience; plateau, success "
+        "on at least 200 validation starts of env.eval: the number of steps is doubled until two "
+        "doublings in a row gained less than 3 points each, and the weights with the highest "
+        "success, the first of equals, are kept; each doubling has a new optimizer, and its own "
+        "warm-up and schedule of the learning rate",
+        MAX_STEPS,
+        choices=(MAX_STEPS, PLATEAU),
+        when=WHEN_ENABLED,
+    )
+    max_doublings: int = key(
+        "doublings after which training ends though success still rises; a warning says so",
+        6,
+        minimum=2,
+        maximum=20,
+        when=(WHEN_ENABLED, When("until", (PLATEAU,))),
     )
     batch_size: int = key("frames per optimizer step", 64, minimum=1, when=WHEN_ENABLED)
     lr: float = key("learning rate", 1e-3, exclusive_minimum=0, when=WHEN_ENABLED)
@@ -80,8 +99,8 @@ class SFTConfig(Settings):
         "optimizer steps of linear warm-up", 50, minimum=0, when=WHEN_ENABLED
     )
     lr_scheduler: str = key(
-        "constant, or a cosine to 0 at max_steps (patience may end training before that); "
-        "in a control, to 0 at its last step",
+        "constant, or a cosine to 0 at max_steps (patience may end training before that); with "
+        "until=plateau, to 0 at the end of each doubling; in a control, to 0 at its last step",
         "constant",
         choices=("constant", "cosine"),
         when=WHEN_ENABLED,
@@ -98,7 +117,8 @@ class SFTConfig(Settings):
         "optimizer steps between validation losses", 50, minimum=1, when=WHEN_ENABLED
     )
     patience: int | None = key(
-        "validations without a 5% improvement after which training ends; null: only at max_steps",
+        "validations without a 5% improvement after which training ends; null: only at max_steps; "
+        "it must be null with until=plateau",
         minimum=1,
         when=WHEN_ENABLED,
     )

@@ -58,6 +58,34 @@ def test_settings_of_supervised_training(facts: Made, words: list[str], wanted: 
     assert keys(facts(*apart), collects=True) == []  # nothing is supervised
 
 
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ([], []),
+        (["sft.patience=2"], ["sft.patience"]),
+        (["sft.max_steps=0"], ["sft.max_steps"]),
+        (["env.validation.trials_per_task=80"], []),
+        (["runner.only_eval=true", "sft.patience=2"], []),
+    ],
+)
+def test_success_alone_ends_training_to_a_plateau(
+    facts: Made, words: list[str], wanted: list[str]
+) -> None:
+    assert keys(facts(LEARNING, "sft.until=plateau", *words)) == wanted
+
+
+@pytest.mark.parametrize(("trials", "suffice"), [(0, False), (49, False), (50, True)])
+def test_a_plateau_needs_200_validation_starts(facts: Made, trials: int, suffice: bool) -> None:
+    """Of an env that has none, or 49 or 50 of each of the toy's 4 tasks."""
+    supervised = facts(LEARNING, "sft.until=plateau")
+    env = replace(supervised.envs["eval"], validation_trials=range(2000, 2000 + trials))
+    envs = {**supervised.envs, "eval": env}
+    problems = [*check_supervised(replace(supervised, envs=envs))]
+    assert len(env.tasks) == 4 and (problems == []) is suffice
+    if not suffice:
+        assert "sft.until" in problems[0] and "sft.patience" in problems[0]
+
+
 def test_an_expert_and_a_loss_are_needed(facts: Made) -> None:
     supervised = facts(LEARNING)
     train = replace(supervised.envs["train"], has_expert=False)
@@ -211,3 +239,21 @@ def test_a_dry_run_shows_the_demonstrations(
     lines = [line for line in capsys.readouterr().out.splitlines() if "demonstrations:" in line]
     assert len(lines) == (named is not None)
     assert all(word in lines[0] for word in named or ())
+
+
+@pytest.mark.parametrize("verb", ["sft", "train"])
+def test_a_dry_run_tells_how_training_ends(
+    shown: Path, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
+    """One task: all 200 starts are of it."""
+    tasks = "env.eval.tasks=[reach-left]"
+    words = [*SMALL, LEARNING, "sft.until=plateau", "sft.max_steps=100", tasks]
+    assert main([verb, *words, "--dry-run"]) == 0
+    (line,) = [
+        line for line in capsys.readouterr().out.splitlines() if "supervised training:" in line
+    ]
+    assert "100, 200, 400, ..." in line and "6400" in line and "200 validation starts" in line
+    assert main([verb, *words, "sft.patience=2", "--dry-run"]) == ConfigError.exit_code
+    assert "sft.patience must be null" in capsys.readouterr().err
+    assert main(["plan", *words, "sft.patience=2"]) == 1
+    assert "sft.patience must be null" in capsys.readouterr().out

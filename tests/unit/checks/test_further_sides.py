@@ -8,6 +8,7 @@ from rlcore.checks.further_sides import further_sides
 from rlcore.checks.run import check
 from rlcore.config.compose import compose
 from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.specs import PolicySpec
 from rlcore.plugins.registry import load_plugins
 
 TOY = ("env=toy", "model=toy", "algorithm=rft", "algorithm.demonstrations=0")
@@ -44,6 +45,59 @@ def test_validation_starts_are_played_on_the_tasks_of_the_evaluation():
     settings = side.env.eval
     assert (settings.split, settings.trials_per_task) == ("validation", 3)
     assert settings.tasks == ["reach-left", "reach-up"]
+
+
+CHOOSES = ("env.validation.trials_per_task=3", "runner.val_check_interval=1")
+
+
+@pytest.mark.parametrize(
+    ("words", "passes"),
+    [
+        (["runner.keep_best=true"], 2),
+        ([], 1),  # a curve, and nothing is chosen by it
+        (["runner.keep_best=true", "env.eval.rollout_epoch=3"], 2),
+    ],
+)
+def test_starts_that_choose_are_played_twice(words, passes):
+    config = compose([*TOY, TWO, *CHOOSES, *words])
+    (side,) = further_sides(config, load_plugins()).values()
+    assert side.env.eval.rollout_epoch == passes
+
+
+@pytest.mark.parametrize(
+    ("word", "noise", "passes"),
+    [
+        ("rollout.eval_deterministic=true", False, 1),  # both would be the same episodes
+        ("rollout.eval_deterministic=true", True, 2),
+        ("rollout.eval_deterministic=false", False, 2),
+    ],
+)
+def test_a_policy_that_draws_nothing_plays_once(word, noise, passes):
+    config = compose([*TOY, TWO, *CHOOSES, "runner.keep_best=true", word])
+    policy = PolicySpec("some", 0, 0, 0, 1, 1, starts_from_noise=noise)
+    (side,) = further_sides(config, load_plugins(), policy).values()
+    assert side.env.eval.rollout_epoch == passes
+
+
+@pytest.mark.parametrize(
+    ("words", "trials"),
+    [
+        ([], 100),  # 200 over two tasks
+        (["env.eval.tasks=[reach-left]"], 200),
+        (["env.*.tasks=[reach-left,reach-up,reach-down]"], 67),
+        (["env.validation.trials_per_task=150"], 150),
+    ],
+)
+def test_a_plateau_is_played_on_200_starts_without_exploration(words, trials):
+    asked = ["sft.enabled=true", "sft.until=plateau", "rollout.eval_deterministic=false"]
+    config = compose([*TOY, TWO, *asked, *words])
+    side = further_sides(config, load_plugins())["plateau"]
+    settings = side.env.eval
+    assert (settings.split, settings.trials_per_task) == ("validation", trials)
+    assert side.rollout.eval_deterministic and settings.rollout_epoch == 1
+    for word in ("sft.enabled=false", "sft.until=max_steps", "runner.only_eval=true"):
+        without = further_sides(compose([*TOY, TWO, *asked, *words, word]), load_plugins())
+        assert "plateau" not in without
 
 
 @pytest.mark.parametrize(

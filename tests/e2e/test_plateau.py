@@ -1,0 +1,219 @@
+"""Supervised training until success on validation starts stops rising, killed anywhere."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from internals import plateau, sft_stages
+from resume_cases import go_on, play
+from safetensors.torch import load_file
+from sameness import assert_same, numbers
+
+from rlcore.cli.main import main
+from rlcore.contracts.errors import CheckpointError, ConfigError, WorkerError
+from rlcore.runs.tables import read_results
+
+WORDS = (
+    *("env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "cluster.torch_threads=1"),
+    *("env.train.total_num_envs=8", "env.eval.total_num_envs=20", "env.eval.trials_per_task=2"),
+    *("rollout.forward_batch=4", "actor.micro_batch_size=16", "actor.global_batch_size=32"),
+    *("sft.enabled=true", "sft.until=plateau", "sft.max_steps=8", "sft.lr_warmup_steps=2"),
+    *(
+        "sft.max_doublings=2",
+        "collect.episodes_per_task=2",
+        "runner.max_epochs=1",
+        "algorithm.update_epoch=1",
+    ),
+)
+"""A run of three rounds: whether success still rises or not, two doublings are the most."""
+STEPS = (8, 16, 32)
+
+
+def start(log_path: Path, *overrides: str) -> Path:
+    return play(log_path, "run", *WORDS, *overrides)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return start(tmp_path_factory.mktemp("runs"), "sft.control=demonstrations")
+
+
+def summary_of(run: Path) -> dict[str, Any]:
+    return dict(json.loads((run / "summary.json").read_text()))
+
+
+def successes(run: Path, steps: int) -> list[bool]:
+    rows = read_results(run / f"eval/plateau/steps_{steps:06d}.parquet")
+    return [row.success for row in rows]
+
+
+def test_each_round_doubles_the_steps_and_plays_the_same_validation_starts(whole: Path) -> None:
+    found = summary_of(whole)["plateau"]
+    assert [played["steps"] for played in found["rounds"]] == list(STEPS)
+    for played in found["rounds"]:
+        success = successes(whole, played["steps"])
+        assert (played["n"], played["rate"]) == (200, sum(success) / 200)
+        assert played["lo"] <= played["rate"] <= played["hi"]
+    rows = [read_results(whole / f"eval/plateau/steps_{steps:06d}.parquet") for steps in STEPS]
+    starts = [{(row.task, row.trial) for row in each} for each in rows]
+    assert starts[0] == starts[1] == starts[2] and len(starts[0]) == 200
+    assert {trial for _, trial in starts[0]} == {*range(2000, 2050)}  # not those held out
+    assert {row.sampling for row in rows[0]} == {"deterministic"}
+    logged = {line["step"]: line for line in numbers(whole) if "eval/plateau/success_once" in line}
+    assert {step: line["eval/plateau/success_once"] for step, line in logged.items()} == {
+        played["steps"]: played["rate"] for played in found["rounds"]
+    }
+
+
+def test_the_start_has_the_weights_of_the_first_of_the_best_rounds(whole: Path) -> None:
+    rates = [sum(successes(whole, steps)) for steps in STEPS]
+    kept = STEPS[rates.index(max(rates))]
+    assert summary_of(whole)["plateau"]["kept_steps"] == kept
+    assert not (whole / "sft_rounds").exists()
+
+
+def test_the_first_round_is_the_training_of_before(tmp_path: Path, whole: Path) -> None:
+    """The same losses as without the key, to the bit."""
+    plain = start(tmp_path, "sft.until=max_steps")
+    first, rounds = (json.loads((run / "sft.json").read_text()) for run in (plain, whole))
+    assert rounds["train_loss"][: STEPS[0]] == first["train_loss"]
+    assert [step for step, _ in rounds["train_loss"]] == list(range(STEPS[-1]))
+    assert rounds["steps"] == STEPS[-1] and "plateau" not in summary_of(plain)
+
+
+def test_the_control_goes_on_with_batches_of_no_round(whole: Path) -> None:
+    history = json.loads((whole / "control.json").read_text())
+    assert history["train_loss"][0][0] == STEPS[-1]
+
+
+@pytest.mark.quick(2)
+@pytest.mark.parametrize("call", [0, 1, 2])
+@pytest.mark.parametrize(
+    "function", ["train_supervised", "play_evaluation", "write_text", "remove_folder"]
+)
+def test_a_run_killed_in_any_round_goes_on_to_the_same_bits(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, call: int
+) -> None:
+    """Killed before the round's training, its evaluation, its record, and its tidying up."""
+    with monkeypatch.context() as patch:
+        real, left = vars(plateau)[function], [*range(call)]
+
+        def killed(*arguments: Any, **keywords: Any) -> Any:
+            if not left:
+                raise WorkerError("the worker is gone")
+            left.pop()
+            return real(*arguments, **keywords)
+
+        patch.setattr(plateau, function, killed)
+        if function == "remove_folder" and call > 1:
+            pytest.skip("at most two policies are removed")
+        try:
+            start(tmp_path, "sft.control=demonstrations")
+        except WorkerError:
+            assert (tmp_path / "run" / "sft_rounds").is_dir() or call == 0
+        else:
+            pytest.skip("fewer policies are removed")
+    played = [path.parent.name for path in (tmp_path / "run/sft_rounds").glob("*/success.json")]
+    again: list[str] = []
+    original = plateau.play_evaluation
+
+    def counted(session: Any, label: str, *rest: Any) -> Any:
+        again.append(label.rpartition("_")[2])
+        return original(session, label, *rest)
+
+    monkeypatch.setattr(plateau, "play_evaluation", counted)
+    go_on(tmp_path / "run")
+    assert not {*again} & {*played}, "a finished round is not repeated"
+    same_start(whole, tmp_path / "run")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("function", ["_log", "sync", "load_policy", "remove_folder"])
+def test_a_run_killed_at_the_end_of_the_rounds_goes_on_to_the_same_bits(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    def killed(*arguments: Any) -> None:
+        raise WorkerError("the worker is gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sft_stages, function, killed)
+        with pytest.raises(WorkerError):
+            start(tmp_path, "sft.control=demonstrations")
+    go_on(tmp_path / "run")
+    same_start(whole, tmp_path / "run")
+
+
+def same_start(one: Path, other: Path) -> None:
+    assert_same(one, other)
+    ours, theirs = (load_file(run / "sft/model.safetensors") for run in (one, other))
+    assert all(ours[name].equal(theirs[name]) for name in ours) and ours.keys() == theirs.keys()
+    assert summary_of(one)["plateau"] == summary_of(other)["plateau"]
+    assert not (other / "sft_rounds").exists()
+
+
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was killed before its second round."""
+    folder = tmp_path_factory.mktemp("interrupted")
+    with pytest.MonkeyPatch.context() as patch:
+        real, left = plateau.train_supervised, [1]
+
+        def killed(*arguments: Any, **keywords: Any) -> Any:
+            if not left:
+                raise WorkerError("the worker is gone")
+            left.pop()
+            return real(*arguments, **keywords)
+
+        patch.setattr(plateau, "train_supervised", killed)
+        with pytest.raises(WorkerError):
+            start(folder)
+    return folder / "run"
+
+
+@pytest.mark.parametrize(
+    ("word", "named"),
+    [
+        ("sft.lr=1e-4", ("sft.lr", "0.0001", "0.001")),
+        ("sft.until=max_steps", ("sft.until", "max_steps", "plateau")),
+        ("sft.max_steps=4", ("sft.max_steps", "8")),
+    ],
+)
+def test_rounds_are_not_continued_with_other_settings(
+    interrupted: Path, tmp_path: Path, refused: Any, word: str, named: tuple[str, ...]
+) -> None:
+    run = shutil.copytree(interrupted, tmp_path / "run")
+    with refused(ConfigError, *named, "sft_rounds", text=False):
+        go_on(run, word)
+
+
+def test_rounds_are_not_compared_under_another_protocol(
+    interrupted: Path, tmp_path: Path, refused: Any
+) -> None:
+    run = shutil.copytree(interrupted, tmp_path / "run")
+    with refused(CheckpointError, "000008", "env.eval", "sft_rounds", text=False):
+        go_on(run, "env.*.max_episode_steps=10")
+
+
+def test_a_damaged_round_is_refused(interrupted: Path, tmp_path: Path, refused: Any) -> None:
+    run = shutil.copytree(interrupted, tmp_path / "run")
+    weights = run / "sft_rounds/000008/policy/model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"x")
+    with refused(CheckpointError, "model.safetensors", "damaged", text=False):
+        go_on(run)
+
+
+def test_the_bound_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`rlcore sft` alone knows the key too; the toy learns more in 64 steps than in 2."""
+    words = [word for word in WORDS if not word.startswith("sft.max_steps")]
+    names = [f"runner.logger.log_path={tmp_path}", "runner.logger.experiment_name=run"]
+    assert main(["sft", *words, "sft.max_steps=16", *names]) == 0
+    said = capsys.readouterr().out
+    lines = [line for line in said.splitlines() if line.startswith("sft: ") and "solve" in line]
+    assert [line.split()[1] for line in lines] == ["16", "32", "64"]
+    found = summary_of(tmp_path / "run")["plateau"]
+    assert ("warning: sft.max_doublings=2" in said) is not found["reached"]
+    assert f"the start is the policy after {found['kept_steps']} steps" in said
