@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 
-_MMAP_THRESHOLD = -3  # of mallopt(3)
+_TRIM_THRESHOLD = -1  # of mallopt(3)
+_MMAP_THRESHOLD = -3
 DEFAULT_THRESHOLD = 32 * 2**20
 """Largest threshold in bytes that the GNU C library chooses when it adapts it by itself."""
+KEPT = 256 * 2**20
+"""Most bytes of freed memory that :func:`keep_freed_memory` keeps at the end of the heap."""
 
 
 def set_mmap_threshold(size: int) -> None:
@@ -19,3 +22,17 @@ def set_mmap_threshold(size: int) -> None:
     """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, size)
+
+
+def keep_freed_memory() -> None:
+    """Keep up to :data:`KEPT` bytes of freed memory for the next allocations, from now on.
+
+    Each step of a small network allocates and frees the same few MiB. By default these return to
+    the system each time, and are filled with zeros, page by page, when they are allocated again: a
+    tenth of the CPU time of an update. Has an effect only with the GNU C library.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        library = ctypes.CDLL(None)
+        library.mallopt(_TRIM_THRESHOLD, KEPT)
+        # after the first call the library no longer adapts this one, which begins at 128 KiB
+        library.mallopt(_MMAP_THRESHOLD, DEFAULT_THRESHOLD)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from rlcore.config.schema import ActorConfig, AlgorithmConfig, ModelConfig
 from rlcore.contracts.errors import AlgorithmError, PolicyError, WorkerError
 from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, PolicySpec, ReplayNeeds
+from rlcore.learner.malloc import keep_freed_memory
 from rlcore.plugins.import_target import load_target
 from rlcore.utils.mkl import BatchInvariance
 from rlcore.utils.spans import Spans, Taken
@@ -117,6 +118,7 @@ class PolicyWorker:
             self.load_torch()
             import torch
 
+            keep_freed_memory()
             # overrides OMP_NUM_THREADS, which Ray sets for its workers
             torch.set_num_threads(self._settings.threads)
             self._adopt(self.make(self._settings.actor.model))

@@ -30,3 +30,27 @@ def test_freed_memory_above_the_threshold_is_returned() -> None:
     probe = [sys.executable, "-c", PROBE, str(2**20)]
     ran = subprocess.run(probe, check=True, capture_output=True, text=True)
     assert float(ran.stdout) > 100  # of 128 MiB
+
+
+FAULTS = """
+import resource, sys
+from rlcore.learner.malloc import keep_freed_memory
+
+if sys.argv[1] == "kept":
+    keep_freed_memory()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for size in range(1, 31):
+    b"x" * (size * 2**20)  # freed at once
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="of GNU's C library")
+def test_freed_memory_is_kept_for_the_next_allocation() -> None:
+    faults = {}
+    for word in ("kept", "returned"):
+        probe = [sys.executable, "-c", FAULTS, word]
+        ran = subprocess.run(probe, check=True, capture_output=True, text=True)
+        faults[word] = int(ran.stdout)
+    # in pages of 4 KiB, the largest allocation is 7,680, and all of them are 119,040
+    assert faults["kept"] < 20_000 < 100_000 < faults["returned"]
