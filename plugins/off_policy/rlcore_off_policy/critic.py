@@ -118,6 +118,6 @@ def layers(size: int, hidden: tuple[int, ...], outputs: int) -> nn.Sequential:
     """Build an MLP from `size` to `outputs`: linear layers with LayerNorm and ReLU in between."""
     hidden_layers: list[nn.Module] = []
     for width in hidden:
-        hidden_layers += [nn.Linear(size, width), nn.LayerNorm(width), nn.ReLU()]
+        hidden_layers += [nn.Linear(size, width), nn.LayerNorm(width), nn.ReLU(inplace=True)]
         size = width
     return nn.Sequential(*hidden_layers, nn.Linear(size, outputs))

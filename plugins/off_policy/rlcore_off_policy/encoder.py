@@ -127,19 +127,22 @@ def _pixels(images: Tensor, shift: Tensor | None) -> Tensor:
 
 
 def _shifted(images: Tensor, shift: Tensor) -> Tensor:
-    """Shift each of the images `[B, h, w, n]` by its own offset, replicating edge pixels."""
-    height, width = images.shape[1:3]
+    """Shift each of the images `[B, h, w, n]` by its own offset, replicating edge pixels.
+
+    All lines of all images are gathered at once, each from where it begins: a loop over images
+    takes twice as long on a CPU, and a kernel per image on an accelerator.
+    """
+    rows, height, width, channels = images.shape
+    shift = shift.to(images.device)
     left = images[:, :, :1].expand(-1, -1, SHIFT, -1)
     right = images[:, :, -1:].expand(-1, -1, SHIFT, -1)
     padded = torch.cat([left, images, right], dim=2)
-    above = padded[:, :1].expand(-1, SHIFT, -1, -1)
-    below = padded[:, -1:].expand(-1, SHIFT, -1, -1)
-    padded = torch.cat([above, padded, below], dim=1)
-    crops = [
-        image[y : y + height, x : x + width]
-        for image, (y, x) in zip(padded, shift.tolist(), strict=True)
-    ]
-    return torch.stack(crops)
+    line_numbers = torch.arange(height, device=images.device) + shift[:, :1] - SHIFT
+    first_lines = torch.arange(rows, device=images.device)[:, None] * height
+    lines = first_lines + line_numbers.clamp(0, height - 1)
+    begins = lines * padded[0, 0].numel() + shift[:, 1:] * channels
+    windows = padded.flatten().unfold(0, width * channels, 1)
+    return windows.index_select(0, begins.flatten()).view(images.shape)
 
 
 def _convolutions(image: np.ndarray, width: int) -> nn.Sequential:
@@ -156,7 +159,7 @@ def _convolutions(image: np.ndarray, width: int) -> nn.Sequential:
             break
         large = max(height, across) > PIXELS // 2
         kernel, stride, padding = (8, 4, 2) if large else (3, 2, 1)
-        layers += [nn.Conv2d(channels, outputs, kernel, stride, padding), nn.ReLU()]
+        layers += [nn.Conv2d(channels, outputs, kernel, stride, padding), nn.ReLU(inplace=True)]
         channels = outputs
         height, across = ((side + 2 * padding - kernel) // stride + 1 for side in (height, across))
     return nn.Sequential(*layers, nn.Flatten(), _bounded(channels * height * across, width))
