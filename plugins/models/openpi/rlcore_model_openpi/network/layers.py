@@ -10,7 +10,7 @@ Legend: B rows, Q queries, K keys, N heads, G key heads, d head size, W width.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -54,8 +54,37 @@ class Rotation(NamedTuple):
 
     def __call__(self, x: Tensor) -> Tensor:
         """Rotate x `[B, N, Q, d]`: pairs (i, i + d/2) of its entries turn by the same angle."""
-        first, second = x.chunk(2, dim=-1)
-        return x * self.cos + torch.cat([-second, first], dim=-1) * self.sin
+        turned: Tensor = _Turn.apply(x, self.cos, self.sin)
+        return turned
+
+
+class _Turn(torch.autograd.Function):
+    """The turn of a rotary embedding.
+
+    Its gradient is the turn back, which takes half the time of torch's gradients of slices and
+    concatenations on a CPU, and rounds in the same way.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        ctx.save_for_backward(cos, sin)
+        return _turned(x, cos, sin)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        cos, sin = ctx.saved_tensors
+        return _turned(gradient, cos, -sin), None, None
+
+
+def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Return (a cos - b sin, b cos + a sin) for x = (a, b)."""
+    first, second = x.chunk(2, dim=-1)
+    sin_first, sin_second = sin.chunk(2, dim=-1)
+    turned = x * cos
+    turned_first, turned_second = turned.chunk(2, dim=-1)
+    turned_first -= second * sin_first
+    turned_second += first * sin_second
+    return turned
 
 
 def rotation(positions: Tensor, head_dim: int, dtype: torch.dtype) -> Rotation:

@@ -79,6 +79,6 @@ class ConvTower(nn.Module):
         """Encode images float `[N, 3, h, w]` in [-1, 1] as tokens `[N, T, width]`."""
         x = images.to(self.norm.weight.dtype)
         for conv in self.convs:
-            x = F.relu(conv(x))
+            x = F.relu(conv(x), inplace=True)
         x = x.flatten(2).transpose(1, 2)
         return self.norm(x + self.position_embedding.weight.to(x.dtype))
