@@ -282,8 +282,10 @@ HEAD = f"""{{measured}} {{role}}
 {{command}}
 ```
 
-`start` is supervised training on the demonstrations. Every arm begins from its weights, and so do
-both controls: `{DEMONSTRATIONS}` goes on with the demonstrations for as many samples as
+`start` is supervised training on the demonstrations,
+[to its plateau](../evaluation.md#a-start-at-its-plateau). Every arm begins from its weights (one
+with another model trains a start of its own), and so do both controls:
+`{DEMONSTRATIONS}` goes on with the demonstrations for as many samples as
 [the work](../evaluation.md#controls) of the arm with most of it, `{CONTROLS[1]}` imitates the
 demonstrations and the successful training episodes of one arm (`control: true` in
 `benchmarks/sets.yaml`), for the work of that arm. All play the same held-out starts with the same

@@ -13,7 +13,7 @@ from parts.learning.sets import ROOT, TaskSet
 from rlcore.contracts.errors import ConfigError
 
 RECIPES = ROOT / "benchmarks/experiment"
-NO_PLATEAU: Sequence[str] = ()
+NO_PLATEAU = ("sft.until=max_steps",)
 """Settings of a run that begins from the start in place of training one."""
 
 

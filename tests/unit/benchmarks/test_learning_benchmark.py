@@ -154,7 +154,8 @@ def test_arms_begin_from_the_start_and_play_whole_updates(tmp_path: Path, refuse
     assert configs["expo"].runner.max_epochs == 2  # of 96 episodes
     assert configs["expo"].actor.optim.total_training_steps == 160
     assert configs["expo"].sft.control == "own_successes" and configs["ppo"].sft.control is None
-    assert configs["expo"].sft.max_steps == 0
+    assert configs["expo"].sft.max_steps == 0 and not configs["expo"].trains_to_plateau
+    assert configs[START].trains_to_plateau and not configs[DEMONSTRATIONS].trains_to_plateau
     assert configs[DEMONSTRATIONS].sft.max_steps == 3  # 130 samples, 64 a step
     with refused(ConfigError, "--episodes", "96"):
         replace(table, episodes=100).command("ppo", records)
