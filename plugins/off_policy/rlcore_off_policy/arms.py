@@ -8,6 +8,7 @@ one that the policy never solves with much. Legend: B rows, K values (arms of a 
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from itertools import product
 
@@ -19,8 +20,9 @@ from rlcore.contracts.metric import Metrics
 from rlcore.contracts.protocols import Learning
 from rlcore.contracts.rng import DecisionKey, RowKeys
 
-TASKS = 256
-"""Tasks with chances of their own; the number of a task is taken modulo this."""
+SLOTS = 4096
+"""Rows of the tables of chances and counts. A task has the row of its name's checksum, so that a
+policy that is evaluated on some of its tasks finds theirs."""
 UNUSED = -1
 """Number that is recorded for a decision in which the value had no effect; it is not counted."""
 
@@ -35,9 +37,9 @@ class Arms(nn.Module):
 
     Attributes:
         values: float32 `[K]`.
-        chances: float64 `[TASKS, K]`; those of a task add up to 1.
-        counts: float64 `[K, 2]`, episodes and successes of each value, of all tasks; halved before
-            a rollout is added, since the policy changes.
+        chances: float64 `[SLOTS, K]`; those of a task add up to 1.
+        counts: float64 `[SLOTS, K, 2]`, episodes and successes of each value; halved before a
+            rollout is added, since the policy changes.
     """
 
     values: Tensor
@@ -47,40 +49,49 @@ class Arms(nn.Module):
     def __init__(self, values: Sequence[float], name: str) -> None:
         super().__init__()
         self.name = name
-        uniform = torch.full((TASKS, len(values)), 1 / len(values), dtype=torch.float64)
+        uniform = torch.full((SLOTS, len(values)), 1 / len(values), dtype=torch.float64)
         self.register_buffer("values", torch.tensor(values), persistent=False)
         self.register_buffer("chances", uniform)
-        self.register_buffer("counts", torch.zeros(len(values), 2, dtype=torch.float64))
+        self.register_buffer("counts", torch.zeros(SLOTS, len(values), 2, dtype=torch.float64))
 
-    def draw(self, keys: RowKeys) -> tuple[Tensor, Tensor]:
+    def draw(self, keys: RowKeys, tasks: Sequence[str]) -> tuple[Tensor, Tensor]:
         """Return the number of each row's value, int64 `[B]` on the host, and whether the row is of
         a training episode, bool `[B]`.
 
-        All decisions of a training episode get the same. Other rows get :attr:`best`.
+        All decisions of a training episode get the same. Other rows get the value that succeeded
+        most at their task, the first one among equals.
+
+        Args:
+            tasks: names of the env's tasks.
         """
         training = torch.tensor([is_training(key) for key in keys.keys])
-        tasks = [key.task % TASKS if isinstance(key, DecisionKey) else 0 for key in keys.keys]
+        rows = slots(tasks)
+        numbers = [key.task if isinstance(key, DecisionKey) else 0 for key in keys.keys]
+        task = rows[torch.tensor(numbers).clamp(max=len(tasks) - 1)]
         drawn = torch.from_numpy(episodes_of(keys).uniform(self.name, ()))
-        ends = self.chances.cpu()[tasks].cumsum(1)
+        ends = self.chances.cpu()[task].cumsum(1)
         number = (drawn[:, None] >= ends[:, :-1]).sum(1)
-        return torch.where(training, number, self.best), training
-
-    @property
-    def best(self) -> int:
-        """Return the number of the value that succeeded most; the first one among equals."""
-        return int(success(self.counts.cpu()).argmax())
+        best = success(self.counts.cpu()[task]).argmax(1)
+        return torch.where(training, number, best), training
 
     def learn(self, learning: Learning) -> None:
         """Move chances and counts by the last rollout."""
         counts = episodes_by_arm(learning, self.name, len(self.values))
-        played = torch.arange(len(counts)) % TASKS
+        played = slots(learning.env.tasks)
         rates = success(counts)
         moved = (self.chances.cpu()[played] + rates / rates.sum(1, keepdim=True)) / 2
         self.chances[played] = moved.to(self.chances.device)
-        self.counts.copy_(self.counts.cpu() / 2 + counts.sum(0))
-        mean = (moved @ self.values.cpu().double()).mean()
-        learning.statistics[f"train/{self.name}/drawn"] = float(mean)
-        learning.statistics[f"train/{self.name}/best"] = float(self.values[self.best])
+        kept = self.counts.cpu()[played] / 2 + counts
+        self.counts[played] = kept.to(self.counts.device)
+        values = self.values.cpu().double()
+        best = values[success(kept).argmax(1)]
+        learning.statistics[f"train/{self.name}/drawn"] = float((moved @ values).mean())
+        learning.statistics[f"train/{self.name}/best"] = float(best.mean())
+
+
+def slots(tasks: Sequence[str]) -> Tensor:
+    """Return the rows of tasks in the tables, int64 `[tasks]`."""
+    return torch.tensor([zlib.crc32(task.encode()) % SLOTS for task in tasks])
 
 
 def success(counts: Tensor) -> Tensor:

@@ -44,12 +44,15 @@ class Exploration(nn.Module):
         self.scales = Arms(scales, "explore")
         self.register_buffer("spread", torch.zeros(entries))
 
-    def explored(self, output: PolicyOutput, keys: RowKeys) -> PolicyOutput:
+    def explored(self, output: PolicyOutput, keys: RowKeys, tasks: Sequence[str]) -> PolicyOutput:
         """Return an output whose actions have the offset of their episode.
 
         Rows that are no decisions of training episodes stay as they are.
+
+        Args:
+            tasks: names of the env's tasks.
         """
-        number, training = self.scales.draw(keys)
+        number, training = self.scales.draw(keys, tasks)
         spread = self.spread.cpu()
         size = self.scales.values.cpu()[number] * training
         normal = torch.from_numpy(episodes_of(keys).normal("offset", (1, len(spread))))

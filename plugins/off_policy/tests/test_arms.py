@@ -6,9 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from rlcore_off_policy.arms import UNUSED, Arms, episodes_by_arm, success
+from rlcore_off_policy.arms import UNUSED, Arms, episodes_by_arm, slots, success
 
 from rlcore.contracts.rng import DecisionKey, RowKeys
+
+TASKS = ("a", "b")
 
 
 def keys(phase: str, decision: int, task=0) -> RowKeys:
@@ -33,28 +35,33 @@ def played():
             sample_index=torch.tensor([[0, 2, -1, 4, 6], [1, 3, -1, 5, 7]]),
             replay={"arm": torch.tensor([1, 1, 0, 0, 1, 1, UNUSED, UNUSED])},
         ),
-        env=SimpleNamespace(tasks=("a", "b")), statistics={},
+        env=SimpleNamespace(tasks=TASKS), statistics={},
         all_reduce=lambda metrics: metrics.values(),
     )  # fmt: skip
 
 
 def test_an_episode_keeps_its_value_and_a_task_has_chances_of_its_own():
     made = Arms([0.0, 1.0], "arm")
-    made.chances[0] = torch.tensor([0.25, 0.75])
-    made.chances[1] = torch.tensor([1.0, 0.0])
-    first, training = made.draw(keys("train", 0))
-    assert training.all() and torch.equal(first, made.draw(keys("train", 7))[0])
+    made.chances[slots(TASKS)] = torch.tensor([[0.25, 0.75], [1.0, 0.0]]).double()
+    first, training = made.draw(keys("train", 0), TASKS)
+    assert training.all() and torch.equal(first, made.draw(keys("train", 7), TASKS)[0])
     assert float(first.float().mean()) == pytest.approx(0.75, abs=0.07)
-    assert not made.draw(keys("train", 0, task=1))[0].any()
+    assert not made.draw(keys("train", 0, task=1), TASKS)[0].any()
 
 
-def test_other_rows_get_the_value_that_succeeded_most():
+def test_other_rows_get_the_value_that_succeeded_most_at_their_task():
     made = Arms([0.0, 1.0], "arm")
-    others = RowKeys((*keys("eval", 0).keys[:2], ("pad",), (1, "sample", 3)))
+    others = RowKeys(
+        (*keys("eval", 0, 0).keys[:1], *keys("eval", 0, 1).keys[:1], ("pad",), (1, "sample", 3))
+    )
     # without any episode the first one among equals
-    assert made.draw(others)[0].tolist() == [0] * 4 and not made.draw(others)[1].any()
-    made.counts.copy_(torch.tensor([[6.0, 3.0], [2.0, 2.0]]))  # 4/8 and 3/4
-    assert made.draw(others)[0].tolist() == [1] * 4
+    assert made.draw(others, TASKS)[0].tolist() == [0] * 4
+    # of "b": 4/8 and 3/4
+    made.counts[slots(["b"])] = torch.tensor([[6.0, 3.0], [2.0, 2.0]]).double()
+    number, training = made.draw(others, TASKS)
+    assert number.tolist() == [0, 1, 0, 0] and not training.any()
+    # on that task alone, its number is 0
+    assert made.draw(RowKeys(others.keys[:1]), ("b",))[0].tolist() == [1]
 
 
 def test_success_by_laplace():
@@ -74,10 +81,9 @@ def test_values_that_succeed_are_drawn_more_often():
     # task 0: 1/3 and 2/3, which are their shares; task 1: 1/2 and 1/3, shares 3/5 and 2/5: half
     # way to it from 1/2 each
     expected = [5 / 12, 7 / 12, 11 / 20, 9 / 20]
-    assert made.chances[:2].flatten().tolist() == pytest.approx(expected)
-    assert made.chances[2].tolist() == [0.5, 0.5]
+    assert made.chances[slots(TASKS)].flatten().tolist() == pytest.approx(expected)
     assert seen.statistics["train/arm/drawn"] == pytest.approx(0.5 * (7 / 12 + 9 / 20) / 2)
     made.learn(seen)
-    assert made.counts.tolist() == [[1.5, 0.0], [3.0, 1.5]]
-    # 1 / 3.5 and 2.5 / 5
-    assert made.best == 1 and seen.statistics["train/arm/best"] == 0.5
+    assert made.counts[slots(TASKS)].tolist() == [[[1.5, 0.0], [1.5, 1.5]], [[0, 0], [1.5, 0.0]]]
+    # task 0: 1 / 3.5 and 2.5 / 3.5, so 0.5; task 1: 1/2 and 1 / 3.5, so 0
+    assert seen.statistics["train/arm/best"] == 0.25

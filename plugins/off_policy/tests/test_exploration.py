@@ -13,6 +13,8 @@ from rlcore_off_policy.exploration import Exploration, spread_of_demonstrations
 from rlcore.contracts.protocols import PolicyOutput
 from rlcore.contracts.rng import DecisionKey, RowKeys
 
+TASK = ("a",)
+
 
 def keys(phase: str, decision: int, trials=range(400)) -> RowKeys:
     return RowKeys(tuple(DecisionKey(0, phase, 2, 0, trial, 0, decision) for trial in trials))
@@ -31,7 +33,7 @@ def exploration() -> Exploration:
 
 def test_an_episode_keeps_its_scale_and_its_offset():
     made = exploration()
-    first, later = (made.explored(decided(400), keys("train", number)) for number in (0, 5))
+    first, later = (made.explored(decided(400), keys("train", number), TASK) for number in (0, 5))
     assert np.array_equal(first.actions, later.actions)
     assert torch.equal(first.replay["explore"], later.replay["explore"])
     assert first.replay["n"].tolist() == list(range(400))
@@ -45,11 +47,11 @@ def test_an_episode_keeps_its_scale_and_its_offset():
 
 @pytest.mark.parametrize("other", [keys("eval", 0, range(3)), RowKeys((("pad",), (1, 2), ("a",)))])
 def test_other_rows_than_those_of_training_stay(other):
-    assert not exploration().explored(decided(3), other).actions.any()
+    assert not exploration().explored(decided(3), other, TASK).actions.any()
 
 
 def test_before_the_spread_is_known_nothing_is_explored():
-    output = Exploration([0.5, 1.0], 2).explored(decided(400), keys("train", 0))
+    output = Exploration([0.5, 1.0], 2).explored(decided(400), keys("train", 0), TASK)
     assert not output.actions.any() and set(output.replay["explore"].tolist()) == {UNUSED}
 
 

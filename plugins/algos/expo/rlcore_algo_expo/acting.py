@@ -45,7 +45,7 @@ class Choice:
     """Chooses the best of the policy's samples and their edits.
 
     Args:
-        env: gives the range of actions.
+        env: gives the range of actions, and the names of tasks.
         critic: values the candidates.
         edit: makes edits.
         config: gives the numbers of samples and edits, and `caution`.
@@ -63,6 +63,7 @@ class Choice:
         factors: Arms | None = None,
     ) -> None:
         self.range = ActionRange(env)
+        self._tasks = env.tasks
         self._critic = critic
         self._edit = edit
         self._config = config
@@ -81,7 +82,7 @@ class Choice:
         factors = None
         recorded = {}
         if self._factors is not None:
-            number, training = self._factors.draw(keys)
+            number, training = self._factors.draw(keys, self._tasks)
             factors = self._factors.values.cpu()[number]
             # in training, one path for all rows, so that a row does not depend on those beside it
             alone = alone or not (training.any() or factors.any())
@@ -94,7 +95,7 @@ class Choice:
         output = replace(output, replay={**output.replay, **recorded})
         if self._explore is None or deterministic:
             return output
-        return self._explore.explored(output, keys)
+        return self._explore.explored(output, keys, self._tasks)
 
     def _choose(
         self,

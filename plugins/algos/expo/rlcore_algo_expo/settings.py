@@ -96,8 +96,8 @@ class ExpoConfig(AlgorithmConfig):
     edit_factors: list[float] = key(
         "factors on the edits, of which each training episode draws one, more often one whose "
         "episodes succeed; at 0 the policy acts alone, without the critics' choice. Evaluations "
-        "act with the one that succeeded most, the first one among equals; empty: edits act "
-        "everywhere",
+        "act with the one that succeeded most at the task, the first one among equals; empty: "
+        "edits act everywhere",
         [],
         minimum=0,
         when=When("edits", unless=(0,)),

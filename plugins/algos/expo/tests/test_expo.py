@@ -171,7 +171,8 @@ def test_edits_act_with_the_factor_of_their_episode():
     made, edit = choice(0.5, samples=3)
     made = Choice(ENV, Higher(), edit, ExpoConfig(samples=3), factors=factors(0.0, 0.5))
     drawn = {
-        trial: int(factors(0.0, 0.5).draw(RowKeys((decision(trial),)))[0]) for trial in range(9)
+        trial: int(factors(0.0, 0.5).draw(RowKeys((decision(trial),)), ENV.tasks)[0])
+        for trial in range(9)
     }
     alone, half = (decision([*drawn.values()].index(number)) for number in (0, 1))
     two = RowKeys((alone, decision(half.trial)))
@@ -195,7 +196,7 @@ def test_an_evaluation_acts_with_edits_once_they_have_paid():
     policy = Counting()
     output = made.act(policy, {"x": np.zeros((2, 1))}, evaluated, deterministic=True)
     assert policy.asked == [(2, evaluated.keys, True)] and output.actions[0, 0, 0] == 0.0
-    arms.counts[1] = torch.tensor([4.0, 4.0])
+    arms.counts[:, 1] = torch.tensor([4.0, 4.0]).double()
     output = made.act(Counting(), {"x": np.zeros((2, 1))}, evaluated, deterministic=True)
     assert output.actions[0, 0, 0] == pytest.approx(0.6, abs=0.01)
 
