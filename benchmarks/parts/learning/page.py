@@ -158,10 +158,13 @@ def headline(sheet: Sheet) -> str:
 
 def describe(cell: Cell) -> str:
     """Return an arm's cell in words."""
-    return (
-        f"{cell.run} of seed {cell.seed}, {cell.demonstrations} demonstrations, "
-        f"{cell.episodes} episodes"
-    )
+    return f"{cell.run} of seed {cell.seed}, {conditions(cell.demonstrations, cell.episodes)}"
+
+
+def conditions(demonstrations: int, episodes: int) -> str:
+    """Return in words how many demonstrations and episodes a table's cells have."""
+    word = "demonstration" if demonstrations == 1 else "demonstrations"
+    return f"{demonstrations} {word} a task, {episodes:,} episodes"
 
 
 def listed(names: Sequence[str]) -> str:
@@ -198,8 +201,7 @@ def tasks(sheet: Sheet) -> str:
 
 def table(sheet: Sheet, demonstrations: int, episodes: int) -> str:
     """Return the table of all seeds with so many demonstrations and episodes."""
-    word = "demonstration" if demonstrations == 1 else "demonstrations"
-    heading = f"## {demonstrations} {word} a task, {episodes:,} episodes"
+    heading = f"## {conditions(demonstrations, episodes)}"
     cells = [
         sheet.cell(seed, demonstrations, episodes, run)
         for seed in sheet.seeds

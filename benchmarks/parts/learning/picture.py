@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rlcore_tools.report.chart import Point, Series, chart
 
 from parts.learning.cells import CONTROLS, START, Record
-from parts.learning.page import PLANNED, Sheet, pooled
+from parts.learning.page import PLANNED, Sheet, conditions, pooled
 from rlcore.runs.statistics import wilson
 
 WIDTH = 640
@@ -40,7 +40,7 @@ def picture(sheet: Sheet) -> str | None:
             for run in (START, *CONTROLS, *sheet.arms)
         }
         if any(record.curve for records in runs.values() for record in records):
-            return drawn(runs, f"{sheet.name}, {demonstrations} demonstrations a task", episodes)
+            return drawn(runs, f"{sheet.name}, {conditions(demonstrations, episodes)}", episodes)
     return None
 
 
