@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -69,41 +70,57 @@ def timesteps(num_steps: int, device: torch.device | str = "cpu") -> Tensor:
     return torch.cat([steps, steps.new_zeros(1)])
 
 
+class DenoisingStep(NamedTuple):
+    """The parts of a denoising step that depend on no point of the chain, fp32 `[B]` each.
+
+    Attributes:
+        begin, end: times t and t - d.
+        weight: w, the weight of x1.
+        std: of the noise; for flow_noise the factor of the noise head's, 1 or 0.
+    """
+
+    begin: Tensor
+    end: Tensor
+    weight: Tensor
+    std: Tensor
+
+
+def denoising_steps(
+    index: Tensor, *, config: FlowConfig, stochastic: Tensor, noise_level: float | Tensor
+) -> list[DenoisingStep]:
+    """Return S steps of B rows.
+
+    Args:
+        index: int64 `[S, B]`, each row's step i.
+        config: number of steps and noise method.
+        stochastic: bool `[S, B]` or `[B]`; false: the step is deterministic, with std 0.
+        noise_level: a in the formulas, one number or `[B]` (flow_sde, flow_cps).
+    """
+    times = timesteps(config.num_steps, index.device)
+    begin = times[index]
+    end = times[index + 1]
+    level = torch.as_tensor(noise_level, dtype=times.dtype, device=times.device)
+    weight, std = _STEPS[config.noise_method](begin, end, times[1], level)
+    weight = torch.where(stochastic, weight, end)
+    std = torch.where(stochastic, std, 0.0)
+    return [DenoisingStep(*parts) for parts in zip(begin, end, weight, std, strict=True)]
+
+
 def step_distribution(
-    x: Tensor,
-    velocity: Tensor,
-    index: Tensor,
-    *,
-    config: FlowConfig,
-    stochastic: Tensor,
-    noise_level: float | Tensor,
-    learned_std: Tensor | None = None,
+    x: Tensor, velocity: Tensor, step: DenoisingStep, learned_std: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Return mean and std `[B, H, D]` of the next point of the chain.
 
     Args:
         x, velocity: `[B, H, D]`, current point and velocity of each row.
-        index: `[B]`, each row's step i.
-        config: number of steps and noise method.
-        stochastic: bool `[B]`; rows with false take the deterministic step, with std 0.
-        noise_level: a in the formulas, one number or `[B]` (flow_sde, flow_cps).
+        step: each row's step, `[B]`.
         learned_std: `[B, H, D]`, output of the noise head (flow_noise only).
     """
-    times = timesteps(config.num_steps, x.device)
-    t = times[index]
-    end = times[index + 1]
-    if config.noise_method == "flow_noise":
-        assert learned_std is not None, "flow_noise takes its std from the noise head"
-        weight = end
-        std = torch.where(_rows(stochastic), learned_std, 0.0)
-    else:
-        level = torch.as_tensor(noise_level, dtype=t.dtype, device=t.device)
-        weight, scale = _STEPS[config.noise_method](t, end, times[1], level)
-        weight = torch.where(stochastic, weight, end)
-        std = _rows(torch.where(stochastic, scale, 0.0)).expand_as(x)
-    x0 = x - velocity * _rows(t)
-    x1 = x + velocity * (1 - _rows(t))
-    return x0 * (1 - _rows(end)) + x1 * _rows(weight), std
+    begin, end, weight, std = (values[:, None, None] for values in step)
+    x0 = x - velocity * begin
+    x1 = x + velocity * (1 - begin)
+    mean = x0 * (1 - end) + x1 * weight
+    return mean, std.expand_as(x) if learned_std is None else std * learned_std
 
 
 # Each function takes (t, t - d, t_1, a) and returns w, the weight of x1, and std; all are `[B]` or
@@ -113,6 +130,11 @@ def step_distribution(
 def _ode(t: Tensor, end: Tensor, second: Tensor, level: Tensor) -> tuple[Tensor, Tensor]:
     # w = t - d;  std = 0
     return end, torch.zeros_like(end)
+
+
+def _noise(t: Tensor, end: Tensor, second: Tensor, level: Tensor) -> tuple[Tensor, Tensor]:
+    # w = t - d;  std = 1 times the noise head's
+    return end, torch.ones_like(end)
 
 
 def _sde(t: Tensor, end: Tensor, second: Tensor, level: Tensor) -> tuple[Tensor, Tensor]:
@@ -131,6 +153,7 @@ def _cps(t: Tensor, end: Tensor, second: Tensor, level: Tensor) -> tuple[Tensor,
 
 _STEPS: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]] = {
     "flow_ode": _ode,
+    "flow_noise": _noise,
     "flow_sde": _sde,
     "flow_cps": _cps,
 }
@@ -152,8 +175,3 @@ def entropy(std: Tensor) -> Tensor:
     certain = std == 0
     std = torch.where(certain, 1.0, std)
     return torch.where(certain, 0.0, 0.5 * torch.log(2 * math.pi * math.e * std**2))
-
-
-def _rows(values: Tensor) -> Tensor:
-    """Reshape `[B]` to `[B, 1, 1]`; a scalar is unchanged."""
-    return values[:, None, None] if values.ndim else values

@@ -9,6 +9,7 @@ import torch
 from rlcore_model_openpi.flow import (
     FlowConfig,
     annealed_level,
+    denoising_steps,
     entropy,
     log_prob,
     step_distribution,
@@ -19,18 +20,26 @@ from torch import Tensor
 LEVEL = 0.5
 
 
-def step(method: str, index: list[int], stochastic: list[bool] | None = None, **options: object):
+def step(
+    method: str,
+    index: list[int],
+    stochastic: list[bool] | None = None,
+    *,
+    num_steps: int = 4,
+    noise_level: float | Tensor = LEVEL,
+    velocity: Tensor | None = None,
+    learned_std: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
     """A step from x = 2 with v = 3 in every entry, `[B, 1, 1]`."""
     rows = len(index)
-    return step_distribution(
-        torch.full((rows, 1, 1), 2.0),
-        torch.full((rows, 1, 1), 3.0),
-        torch.tensor(index),
-        config=FlowConfig(num_steps=4, noise_method=method),
+    (only,) = denoising_steps(
+        torch.tensor([index]),
+        config=FlowConfig(num_steps=num_steps, noise_method=method),
         stochastic=torch.tensor([True] * rows if stochastic is None else stochastic),
-        noise_level=LEVEL,
-        **options,
+        noise_level=noise_level,
     )
+    velocity = torch.full((rows, 1, 1), 3.0) if velocity is None else velocity
+    return step_distribution(torch.full((rows, 1, 1), 2.0), velocity, only, learned_std)
 
 
 def close(values: Tensor, expected: list[float]) -> None:
@@ -66,14 +75,7 @@ def test_sde() -> None:
 def test_sde_with_one_step() -> None:
     # K = 1: t = 1, d = 1, denominator 1 - t_1 = 1: s = a, std = a; w = 0 - a^2/2 = -.125
     # x0 = -1, x1 = 2: mean = -1 - .25 = -1.25
-    mean, std = step_distribution(
-        torch.full((1, 1, 1), 2.0),
-        torch.full((1, 1, 1), 3.0),
-        torch.tensor([0]),
-        config=FlowConfig(num_steps=1),
-        stochastic=torch.tensor([True]),
-        noise_level=LEVEL,
-    )
+    mean, std = step("flow_sde", [0], num_steps=1)
     close(mean, [-1.25])
     close(std, [0.5])
 
@@ -96,7 +98,7 @@ def test_noise_takes_its_std_from_the_head() -> None:
 
 @pytest.mark.parametrize("method", ["flow_sde", "flow_cps", "flow_noise"])
 def test_rows_are_stochastic_one_by_one(method: str) -> None:
-    learned = torch.full((2, 1, 1), 0.1)
+    learned = torch.full((2, 1, 1), 0.1) if method == "flow_noise" else None
     mean, std = step(method, [1, 1], [True, False], learned_std=learned)
     plain, _ = step("flow_ode", [1])
     assert mean[1] == plain[0]
@@ -105,16 +107,20 @@ def test_rows_are_stochastic_one_by_one(method: str) -> None:
 
 
 def test_noise_level_per_row() -> None:
-    mean, std = step_distribution(
-        torch.full((2, 1, 1), 2.0),
-        torch.full((2, 1, 1), 3.0),
-        torch.tensor([0, 0]),
-        config=FlowConfig(num_steps=4),
-        stochastic=torch.tensor([True, True]),
-        noise_level=torch.tensor([0.5, 0.0]),
-    )
+    mean, std = step("flow_sde", [0, 0], noise_level=torch.tensor([0.5, 0.0]))
     close(mean, [1.0, 1.25])
     close(std, [0.5, 0.0])
+
+
+def test_steps_of_one_call_are_those_of_many() -> None:
+    numbers = torch.tensor([[0, 0], [1, 1], [2, 2], [3, 3]])
+    config = FlowConfig(num_steps=4)
+    stochastic = numbers == torch.tensor([1, 3])
+    steps = denoising_steps(numbers, config=config, stochastic=stochastic, noise_level=LEVEL)
+    assert len(steps) == 4
+    for index, chosen, found in zip(numbers, stochastic, steps, strict=True):
+        (alone,) = denoising_steps(index[None], config=config, stochastic=chosen, noise_level=LEVEL)
+        assert all(map(torch.equal, found, alone))
 
 
 def test_log_prob() -> None:
@@ -160,14 +166,7 @@ def test_a_row_that_drew_a_step_of_cps_has_a_gradient() -> None:
     """d log N / d mean = (x - mean) / std^2, and d mean / d v = -t (1 - end) + (1 - t) w."""
     for index in range(FlowConfig(num_steps=4, noise_method="flow_cps").index_choices):
         velocity = torch.full((1, 1, 1), 3.0, requires_grad=True)
-        mean, std = step_distribution(
-            torch.full((1, 1, 1), 2.0),
-            velocity,
-            torch.tensor([index]),
-            config=FlowConfig(num_steps=4, noise_method="flow_cps"),
-            stochastic=torch.tensor([True]),
-            noise_level=LEVEL,
-        )
+        mean, std = step("flow_cps", [index], velocity=velocity)
         log_prob(mean.detach() + std, mean, std).sum().backward()
         t, end = 1 - index / 4, 0.75 - index / 4
         slope = -t * (1 - end) + (1 - t) * end * math.sqrt(0.5)

@@ -12,7 +12,7 @@ from rlcore_model_openpi.checkpoint import load_network
 from rlcore_model_openpi.flow import FlowConfig
 from rlcore_model_openpi.heads import CriticConfig
 from rlcore_model_openpi.network.actor import FlowActor, RolloutNoise
-from rlcore_model_openpi.network.pi0 import PiNetwork, PrefixInputs
+from rlcore_model_openpi.network.pi0 import PiNetwork, PrefixCache, PrefixInputs
 from rlcore_model_openpi.sizes import SIZES
 from safetensors.torch import load_file
 from torch import Tensor
@@ -123,6 +123,16 @@ def executed(values: Tensor) -> Tensor:
     return values[:, :CHUNK, :ENTRIES]
 
 
+def take_step(
+    actor: FlowActor, cache: PrefixCache, state: Tensor, x: Tensor, step: flow.DenoisingStep
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Velocity at x, and mean and std of the next point."""
+    features = actor.network.suffix_features(cache, state, x, step.begin)
+    velocity = actor.network.velocity(features)
+    learned_std = None if actor.noise_head is None else actor.noise_head(features)
+    return velocity, *flow.step_distribution(x, velocity, step, learned_std)
+
+
 def test_step_distributions(
     rl: tuple[FlowActor, dict[str, Tensor]], batch: dict[str, Tensor], inputs: PrefixInputs
 ) -> None:
@@ -130,21 +140,15 @@ def test_step_distributions(
     cache = actor.network.encode_prefix(inputs)
     x = batch["noise"]
     with torch.no_grad():
-        for number in range(STEPS):
-            index = torch.tensor([number, number])
-            time = flow.timesteps(STEPS)[index]
-            features = actor.network.suffix_features(cache, batch["state"], x, time)
-            velocity = actor.network.velocity(features)
+        steps = flow.denoising_steps(
+            torch.arange(STEPS)[:, None].expand(-1, 2),
+            config=actor.flow,
+            stochastic=torch.tensor([True, True]),
+            noise_level=0.5,
+        )
+        for number, step in enumerate(steps):
+            velocity, mean, std = take_step(actor, cache, batch["state"], x, step)
             assert_near(velocity, golden["step_v"][number])
-            mean, std = flow.step_distribution(
-                x,
-                velocity,
-                index,
-                config=actor.flow,
-                stochastic=torch.tensor([True, True]),
-                noise_level=0.5,
-                learned_std=None if actor.noise_head is None else actor.noise_head(features),
-            )
             assert_near(mean, golden["step_mean"][number])
             assert_near(std, golden["step_std"][number])
 
@@ -181,19 +185,18 @@ def test_rollout_follows_the_chain(
     noise = RolloutNoise(chain[:, 0], torch.zeros_like(chain[:, 1:]), index)
     with torch.no_grad():
         # the noise that a step needs to end where the reference's did: (x_next - mean) / std
-        for number in range(STEPS):
+        numbers = torch.arange(STEPS)[:, None].expand(-1, len(index))
+        steps = flow.denoising_steps(
+            numbers,
+            config=actor.flow,
+            stochastic=(index == numbers) | torch.tensor(actor.flow.joint_logprob),
+            noise_level=0.5,
+        )
+        cache = actor.network.encode_prefix(inputs)
+        for number, step in enumerate(steps):
             plain = actor.rollout(inputs, batch["state"], noise, noise_level=0.5)
             gap = chain[:, number + 1] - plain.chain[:, number + 1]
-            at = torch.full_like(index, number)
-            joint = actor.flow.joint_logprob
-            std = actor._step(
-                actor.network.encode_prefix(inputs),
-                batch["state"],
-                plain.chain[:, number],
-                at,
-                torch.ones_like(at, dtype=torch.bool) if joint else at == index,
-                0.5,
-            )[1]
+            _, _, std = take_step(actor, cache, batch["state"], plain.chain[:, number], step)
             noise.step[:, number] = torch.where(std > 0, gap / std, 0.0)
         sample = actor.rollout(inputs, batch["state"], noise, noise_level=0.5)
     assert_near(sample.chain, chain)

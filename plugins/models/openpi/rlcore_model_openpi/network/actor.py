@@ -18,7 +18,7 @@ from rlcore_weights.critic import ValueHead
 from torch import Tensor, nn
 
 from rlcore_model_openpi import flow
-from rlcore_model_openpi.flow import FlowConfig
+from rlcore_model_openpi.flow import DenoisingStep, FlowConfig
 from rlcore_model_openpi.heads import (
     CriticConfig,
     NoiseHead,
@@ -146,14 +146,12 @@ class FlowActor(nn.Module):
             state = state.repeat(samples, 1)
             elapsed = None if elapsed is None else elapsed.repeat(samples)
         index = self._index(noise, deterministic)
+        numbers = self._all_steps(index)
+        stochastic = index >= 0 if self.flow.joint_logprob else index == numbers
         chain = [noise.initial]
         steps: list[_Step] = []
-        for number in range(self.flow.num_steps):
-            at = torch.full_like(index, number)
-            stochastic = index >= 0 if self.flow.joint_logprob else index == at
-            mean, std, critic_input = self._step(
-                cache, state, chain[-1], at, stochastic, noise_level
-            )
+        for number, step in enumerate(self._denoising(numbers, stochastic, noise_level)):
+            mean, std, critic_input = self._step(cache, state, chain[-1], step)
             chain.append(mean + std * noise.step[:, number])
             steps.append(_Step(chain[-1], mean, std, critic_input))
         if not self.flow.joint_logprob:
@@ -185,17 +183,14 @@ class FlowActor(nn.Module):
         """
         cache = self._encode(inputs)
         if self.flow.joint_logprob:
-            numbers = range(self.flow.num_steps)
-            indices = [torch.full_like(denoise_index, number) for number in numbers]
+            indices = self._all_steps(denoise_index)
         else:
-            indices = [denoise_index.clamp(min=0)]
+            indices = denoise_index.clamp(min=0)[None]
+        schedule = self._denoising(indices, denoise_index >= 0, noise_level)
         rows = torch.arange(len(chain), device=chain.device)
         steps = [
-            _Step(
-                chain[rows, at + 1],
-                *self._step(cache, state, chain[rows, at], at, denoise_index >= 0, noise_level),
-            )
-            for at in indices
+            _Step(chain[rows, at + 1], *self._step(cache, state, chain[rows, at], step))
+            for at, step in zip(indices, schedule, strict=True)
         ]
         return self._score(cache, steps, chain[:, 0], denoise_index, elapsed)
 
@@ -210,27 +205,25 @@ class FlowActor(nn.Module):
             return torch.zeros_like(noise.denoise_index)
         return noise.denoise_index
 
+    def _all_steps(self, rows: Tensor) -> Tensor:
+        """Return the numbers of all steps, int64 `[K, B]`, for a tensor of B rows."""
+        return torch.arange(self.flow.num_steps, device=rows.device)[:, None].expand(-1, len(rows))
+
+    def _denoising(
+        self, index: Tensor, stochastic: Tensor, noise_level: float | Tensor
+    ) -> list[DenoisingStep]:
+        return flow.denoising_steps(
+            index, config=self.flow, stochastic=stochastic, noise_level=noise_level
+        )
+
     def _step(
-        self,
-        cache: PrefixCache,
-        state: Tensor,
-        x: Tensor,
-        at: Tensor,
-        stochastic: Tensor,
-        noise_level: float | Tensor,
+        self, cache: PrefixCache, state: Tensor, x: Tensor, step: DenoisingStep
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return mean and std `[B, H, D]` of the point after x, and the critic's input at x."""
-        time = flow.timesteps(self.flow.num_steps, x.device)[at]
-        features = self.network.suffix_features(cache, state, x, time)
-        mean, std = flow.step_distribution(
-            x,
-            self.network.velocity(features),
-            at,
-            config=self.flow,
-            stochastic=stochastic,
-            noise_level=noise_level,
-            learned_std=None if self.noise_head is None else self.noise_head(features),
-        )
+        features = self.network.suffix_features(cache, state, x, step.begin)
+        learned_std = None if self.noise_head is None else self.noise_head(features)
+        velocity = self.network.velocity(features)
+        mean, std = flow.step_distribution(x, velocity, step, learned_std)
         if self.critic is None or self.critic.after_vlm:
             return mean, std, features.new_zeros(len(x), 0)
         return mean, std, expert_features(features, self.critic)

@@ -270,6 +270,10 @@ class Gemma(nn.Module):
         """The dtype of the projections, in which the stack computes; norms may be in fp32."""
         return self.stack[0].self_attn.q_proj.weight.dtype
 
+    def rotation(self, positions: Tensor) -> Rotation:
+        """Return the rotary embedding at integer positions `[B, Q]`, in the stack's dtype."""
+        return rotation(positions, self.head_dim, self.dtype)
+
     def encode(
         self, x: Tensor, positions: Tensor, mask: AttentionMask, *, need_output: bool
     ) -> tuple[list[KeysValues], Tensor | None]:
@@ -278,7 +282,7 @@ class Gemma(nn.Module):
         If the output is not needed, the last layer computes only its keys and values.
         """
         x = x.to(self.dtype)
-        rotate = rotation(positions, self.head_dim, self.dtype)
+        rotate = self.rotation(positions)
         cache = []
         for layer in self.stack if need_output else self.stack[:-1]:
             x, own = self._run(layer, x, rotate, mask, None, None)
@@ -292,7 +296,7 @@ class Gemma(nn.Module):
     def extend(
         self,
         x: Tensor,
-        positions: Tensor,
+        rotate: Rotation,
         mask: AttentionMask,
         past: list[KeysValues],
         condition: Tensor | None,
@@ -302,7 +306,6 @@ class Gemma(nn.Module):
         `past` is not changed.
         """
         x = x.to(self.dtype)
-        rotate = rotation(positions, self.head_dim, self.dtype)
         for layer, before in zip(self.stack, past, strict=True):
             x, _ = self._run(layer, x, rotate, mask, before, condition)
         return self.norm(x, condition)[0]

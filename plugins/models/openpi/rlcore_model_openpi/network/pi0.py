@@ -9,7 +9,7 @@ openpi (Apache-2.0) and "π0: A Vision-Language-Action Flow Model" (Black et al.
 critics, tokenizers and normalisation are handled elsewhere.
 
 Legend: B rows, I cameras, T tokens per camera, L prompt tokens, P = I*T + L, H actions, D their
-padded entries, E expert width. Time runs from 1 (noise) to 0 (actions).
+padded entries, E expert width, S suffix tokens. Time runs from 1 (noise) to 0 (actions).
 """
 
 from __future__ import annotations
@@ -23,7 +23,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rlcore_model_openpi.layout import EXPERT, VLM
-from rlcore_model_openpi.network.layers import AttentionMask, Gemma, KeysValues, LanguageModel
+from rlcore_model_openpi.network.layers import (
+    AttentionMask,
+    Gemma,
+    KeysValues,
+    LanguageModel,
+    Rotation,
+)
 from rlcore_model_openpi.network.vision import ConvTower, SiglipTower
 from rlcore_model_openpi.sizes import NetworkSize
 
@@ -51,11 +57,12 @@ class PrefixInputs:
 
 @dataclass
 class PrefixCache:
-    """The VLM's output for a prefix; read-only, shared by all denoising steps.
+    """What a prefix gives to its suffix; read-only, shared by all denoising steps.
 
     Attributes:
-        layers: keys and values per layer.
-        mask: bool `[B, P]`, tokens that exist.
+        layers: the VLM's keys and values per layer.
+        mask: bool `[B, 1, S, P + S]`, what the suffix's S tokens attend to.
+        rotate: rotary embedding of the suffix's positions.
         prompt: L, the last L tokens are the prompt's.
         output: `[B, P, VLM width]` after the final norm, if requested. Rows of padding have the
             same values as in openpi (see AttentionMask).
@@ -63,6 +70,7 @@ class PrefixCache:
 
     layers: list[KeysValues]
     mask: Tensor
+    rotate: Rotation
     prompt: int
     output: Tensor | None
 
@@ -72,8 +80,10 @@ class PrefixCache:
             KeysValues(layer.keys.repeat(times, 1, 1, 1), layer.values.repeat(times, 1, 1, 1))
             for layer in self.layers
         ]
+        mask = self.mask.repeat(times, 1, 1, 1)
+        rotate = Rotation(*(angles.repeat(times, 1, 1, 1) for angles in self.rotate))
         output = None if self.output is None else self.output.repeat(times, 1, 1)
-        return PrefixCache(layers, self.mask.repeat(times, 1), self.prompt, output)
+        return PrefixCache(layers, mask, rotate, self.prompt, output)
 
 
 class PiNetwork(nn.Module):
@@ -173,7 +183,9 @@ class PiNetwork(nn.Module):
         layers, output = self.language_model.encode(
             tokens, mask.cumsum(dim=1) - 1, allowed, need_output=need_output
         )
-        return PrefixCache(layers, mask, inputs.tokens.shape[1], output)
+        own = torch.arange(self.size.suffix_len, device=mask.device)
+        rotate = self.expert.rotation(mask.sum(dim=1, keepdim=True) + own)
+        return PrefixCache(layers, self._suffix_mask(mask), rotate, inputs.tokens.shape[1], output)
 
     # -- suffix -------------------------------------------------------------------------------
 
@@ -201,21 +213,18 @@ class PiNetwork(nn.Module):
     ) -> Tensor:
         """Return the expert's output at the action tokens, fp32 `[B, H, E]`."""
         tokens, condition = self.embed_suffix(state, noisy_actions, time)
-        own = torch.arange(tokens.shape[1], device=tokens.device)
-        positions = cache.mask.sum(dim=1, keepdim=True) + own
-        output = self.expert.extend(
-            tokens, positions, self._suffix_mask(cache.mask), cache.layers, condition
-        )
+        mask = AttentionMask(cache.mask)
+        output = self.expert.extend(tokens, cache.rotate, mask, cache.layers, condition)
         return output[:, -self.size.action_horizon :].float()
 
     def velocity(self, features: Tensor) -> Tensor:
         """Return the velocity `[B, H, D]` for the result of :meth:`suffix_features`."""
         return self.action_out_proj(features)
 
-    def _suffix_mask(self, prefix: Tensor) -> AttentionMask:
-        """Return the mask of the suffix: its tokens attend to the existing prefix and each other.
+    def _suffix_mask(self, prefix: Tensor) -> Tensor:
+        """Return the mask of the suffix, bool `[B, 1, S, P + S]`, for that of a prefix `[B, P]`.
 
-        π0's state attends to no action.
+        Its tokens attend to the existing prefix and each other; π0's state attends to no action.
         """
         block = torch.ones(
             self.size.suffix_len, self.size.suffix_len, dtype=torch.bool, device=prefix.device
@@ -224,7 +233,7 @@ class PiNetwork(nn.Module):
             block[0, 1:] = False
         rows = len(prefix)
         attended = prefix[:, None, :].expand(rows, self.size.suffix_len, -1)
-        return AttentionMask(torch.cat([attended, block.expand(rows, -1, -1)], dim=2)[:, None])
+        return torch.cat([attended, block.expand(rows, -1, -1)], dim=2)[:, None]
 
     # -- flow matching ------------------------------------------------------------------------
 
