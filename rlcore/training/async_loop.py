@@ -31,10 +31,13 @@ class AsyncLoop:
     Args:
         session: the run.
         stopped: returns whether the run was asked to stop.
+
+    Attributes:
+        session: the run.
     """
 
     def __init__(self, session: Session, stopped: Callable[[], bool]) -> None:
-        self._session = session
+        self.session = session
         self._stopped = stopped
         self._ahead: Played | None = None
 
@@ -47,12 +50,12 @@ class AsyncLoop:
             self._ahead = self._play_first(update)
         played = self._ahead
         self._ahead = None
-        metrics = count_rollout(self._session, played)
+        metrics = count_rollout(self.session, played)
         return {**metrics, "rollout/staleness": float(played.staleness)}
 
     def _play_first(self, update: int) -> Played:
         """Play the first episodes of this session, as they were played before an interruption."""
-        session = self._session
+        session = self.session
         current = session.steering
         staleness = 0
         if session.ahead is not None and session.latest is not None:
@@ -71,12 +74,12 @@ class AsyncLoop:
     def update(self, update: int) -> dict[str, float]:
         """Make a policy update while the next episodes are played, and return its metrics.
 
-        Besides those of :func:`rlcore.training.stages.update_policy` these are `time/overlap`, the
-        seconds in which both were at work (0 if all workers share a process), and the seconds in
-        which the actor waited for the episodes (`time/actor_waited`) or the rollout workers for the
-        actor (`time/rollout_waited`).
+        Besides those of the synchronous loop these are `time/overlap`, the seconds in which both
+        were at work (0 if all workers share a process), and the seconds in which the actor waited
+        for the episodes (`time/actor_waited`) or the rollout workers for the actor
+        (`time/rollout_waited`).
         """
-        session = self._session
+        session = self.session
         group = session.group
         session.ahead = {"task_weights": session.steering.task_weights}
         begin = time.perf_counter()
@@ -106,7 +109,7 @@ class AsyncLoop:
 
     def _another_follows(self, update: int) -> bool:
         """Return whether an update follows this one, as far as is known before it has ended."""
-        session = self._session
+        session = self.session
         if self._stopped() or session.steering.stopped:
             return False
         return goes_on(session.config.runner, update + 1, session.totals.env_steps)

@@ -1,6 +1,6 @@
-"""The two stages of an update: play its episodes, and train on them.
+"""What the two stages of an update, playing its episodes and training on them, have in every loop.
 
-The synchronous loop (:mod:`rlcore.training.train`) runs them in turn; the asynchronous loop
+The synchronous loop (:mod:`rlcore.training.sync_loop`) runs them in turn; the asynchronous loop
 (:mod:`rlcore.training.async_loop`) plays the next episodes while the actor learns.
 """
 
@@ -61,36 +61,6 @@ def count_rollout(session: Session, played: Played) -> dict[str, float]:
         films=films(gathered, session.assembly.env_specs["train"]),
         metrics=metrics,
     )
-    return metrics
-
-
-def rollout(
-    session: Session, update: int, stopped: Callable[[], bool] = lambda: False
-) -> dict[str, float]:
-    """Play the episodes of one update and return their metrics, see :func:`play`."""
-    return count_rollout(session, play(session, update, stopped))
-
-
-def update_policy(session: Session, update: int) -> dict[str, float]:
-    """Make one policy update from the gathered episodes and return its metrics.
-
-    The trajectory moves from the rollout workers to the actors, the actors update the policy, and
-    the new weights are synced to the rollout workers. `time/sync` is the time of both transfers.
-    """
-    with session.clock.measure("sync") as handover_time:
-        if session.config.env.train.enable_offload or session.config.env.eval.enable_offload:
-            session.group.suspend_envs()
-        session.group.hand_over()
-    with (
-        session.clock.measure("update") as update_time,
-        session.progress.phase(f"update {update + 1}", quiet=True),
-    ):
-        metrics = session.group.update(update, session.steering.lr_factors)
-    with session.clock.measure("sync") as sync_time:
-        session.group.sync()
-    metrics["time/update"] = update_time.seconds
-    metrics["time/sync"] = handover_time.seconds + sync_time.seconds
-    count_update(session, update, metrics)
     return metrics
 
 

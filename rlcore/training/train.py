@@ -32,8 +32,8 @@ from rlcore.training.evaluation_record import keep
 from rlcore.training.limits import checkpoint_is_due
 from rlcore.training.session import Session, open_session
 from rlcore.training.sft import starting_policy, train_control
-from rlcore.training.stages import rollout, update_policy
 from rlcore.training.supervised_phase import load_policy
+from rlcore.training.sync_loop import SyncLoop
 from rlcore.utils.stopping import StopSignals
 
 
@@ -181,20 +181,15 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
     def ending() -> bool:
         return stop.requested or session.hooks.failed
 
-    overlapped = AsyncLoop(session, ending) if runner.overlaps else None
+    loop_class: type[AsyncLoop | SyncLoop] = AsyncLoop if runner.overlaps else SyncLoop
+    loop = loop_class(session, ending)
     while trains_on(session, update):
         before = copy.deepcopy((session.totals, session.steering))
-        if overlapped is None:
-            metrics = rollout(session, update, ending)
-        else:
-            metrics = overlapped.rollout(update)
+        metrics = loop.rollout(update)
         if ending():  # discard the rollout: the checkpoint must match the last finished update
             session.totals, session.steering = before
             return update
-        if overlapped is None:
-            metrics |= update_policy(session, update)
-        else:
-            metrics |= overlapped.update(update)
+        metrics |= loop.update(update)
         update += 1
         session.due = checkpoint_is_due(
             runner, update, session.totals.env_steps, before[0].env_steps

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from internals import Session, assemble, compose, load, train, train_stages
+from internals import Session, SyncLoop, assemble, compose, load, train, train_stages
 
 from rlcore.contracts.errors import WorkerError
 from rlcore.plugins.registry import load_plugins
@@ -62,9 +62,9 @@ def plugged_in(plugin: object, name: str = "nosy") -> Iterator[None]:
         manager.unregister(plugin)
 
 
-def fail_in_updates(patch: pytest.MonkeyPatch, *updates: int, step: str = "update_policy") -> None:
-    """Let a worker fail before these updates (from 0), once for each; `step` is a function of the
-    training loop."""
+def fail_in_updates(patch: pytest.MonkeyPatch, *updates: int, step: str = "update") -> None:
+    """Let a worker fail before these updates (from 0), once for each; `step` is a method of the
+    synchronous loop, or a function that training calls."""
     left = list(updates)
 
     def fail(session: Session, update: int) -> None:
@@ -76,13 +76,14 @@ def fail_in_updates(patch: pytest.MonkeyPatch, *updates: int, step: str = "updat
 
 
 def before_updates(
-    patch: pytest.MonkeyPatch, act: Callable[[Session, int], None], *, step: str = "update_policy"
+    patch: pytest.MonkeyPatch, act: Callable[[Session, int], None], *, step: str = "update"
 ) -> None:
-    """Call `act(session, update)` before a function of the training loop is called."""
-    original = vars(train_stages)[step]
+    """Call `act(session, update)` before `step` is called, see :func:`fail_in_updates`."""
+    holder = SyncLoop if step in vars(SyncLoop) else train_stages
+    original = vars(holder)[step]
 
-    def acting(session: Session, update: int, *rest: Any) -> Any:
-        act(session, update)
-        return original(session, update, *rest)
+    def acting(caller: SyncLoop | Session, update: int, *rest: Any) -> Any:
+        act(caller.session if isinstance(caller, SyncLoop) else caller, update)
+        return original(caller, update, *rest)
 
-    patch.setattr(train_stages, step, acting)
+    patch.setattr(holder, step, acting)

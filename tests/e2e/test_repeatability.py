@@ -16,6 +16,7 @@ import pytest
 import torch
 from _pytest.mark import ParameterSet
 from internals import (
+    SyncLoop,
     assemble,
     collect,
     compose,
@@ -133,7 +134,7 @@ def play(
             evaluate(session, "after", update=UPDATES)
             free = replace(config, rollout=replace(config.rollout, forward_batch=None))
             session.assembly = replace(session.assembly, config=free)
-            train_stages.rollout(session, FREE)
+            SyncLoop(session, lambda: False).rollout(FREE)
     return Played(session.folder.path, Record.read(where / "record"))
 
 

@@ -82,7 +82,7 @@ def test_after_a_failure_before_the_first_checkpoint(log_path: Path, whole: Path
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("step", ["rollout", "update_policy", "write_checkpoint"])
+@pytest.mark.parametrize("step", ["rollout", "update", "write_checkpoint"])
 def test_auto_resume_survives_failures_of_each_step(
     log_path: Path, whole: Path, step: str, monkeypatch, capsys
 ):

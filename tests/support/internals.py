@@ -34,8 +34,8 @@ from rlcore.training.protocol.rows import protocol_spec
 from rlcore.training.session import Session, open_session
 from rlcore.training.sft import run as sft
 from rlcore.training.stages import play
+from rlcore.training.sync_loop import SyncLoop
 from rlcore.training.train import run as train
-from rlcore.training.train import update_policy
 from rlcore.utils.mkl import MKL, OURS, current_environment
 from rlcore.utils.spans import CALLS, Span, Taken
 from rlcore.workers.backend import make_group
@@ -52,6 +52,7 @@ __all__ = [
     "OtherVersionError",
     "Session",
     "Span",
+    "SyncLoop",
     "Taken",
     "assemble",
     "check",
@@ -81,5 +82,4 @@ __all__ = [
     "to_yaml",
     "train",
     "train_stages",
-    "update_policy",
 ]
