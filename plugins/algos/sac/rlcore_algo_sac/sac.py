@@ -196,8 +196,9 @@ class Losses:
             target = config.target_entropy
             target = -self._entries / 2 if target is None else target
             losses = losses - self._temperature.log * (density.detach() + target)
-        if config.imitation and len(shown):
-            imitated = torch.isin(rows, shown).nonzero().squeeze(1)
+        # a micro-batch may have none of the batch's demonstrations
+        imitated = torch.isin(rows, shown).nonzero().squeeze(1)
+        if config.imitation and len(imitated):
             imitation = self._imitation(inputs, rows, keys, imitated)
             losses = losses.index_add(0, imitated.to(losses.device), config.imitation * imitation)
             metrics["train/actor/imitation"] = metric.mean(

@@ -115,6 +115,9 @@ def test_imitation_is_of_demonstrations_alone():
     expected = 0.25 * LOGPROBS - 2.0 + 2.0 * 0.25 * torch.tensor([0.0, 1.0, 0.0])
     torch.testing.assert_close(losses, expected)
     assert "train/actor/imitation" in metrics
+    # the micro-batch has none of the batch's demonstrations, which are rows 7 and 8
+    without, _ = losses_of(imitation=2.0).policy(torch.tensor([7, 8]), ALL, KEYS)
+    torch.testing.assert_close(without, 0.25 * LOGPROBS - 2.0)
     assert "train/actor/imitation" not in losses_of().policy(ALL[1:2], ALL, KEYS)[1]
 
 
