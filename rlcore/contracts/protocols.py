@@ -437,7 +437,8 @@ class Learning(Protocol):
             the same values on all processes.
         lr_factors: factors on the scheduled learning rates of "policy" and "value", from the next
             step on; 1 for a group without an entry. The algorithm may change them, equally on all
-            processes; they are kept from update to update and in checkpoints.
+            processes; they are kept from update to update and in checkpoints. Those set during the
+            warm-up of `actor.optim` are dropped.
         warnings: what the user should know about the updates so far, by cause; may be empty.
     """
 

@@ -81,6 +81,7 @@ class PolicyOptimizer:
     Attributes:
         lr_factors: factor on the scheduled learning rate by group; 1 for groups without an entry.
         adapted_lr_factors: further such factors, which the algorithm adapts and checkpoints keep.
+            Entries of a group in its warm-up are dropped: the steps there are small by design.
 
     Args:
         groups: disjoint lists of parameters by group: "policy", "value" and names of networks.
@@ -200,6 +201,9 @@ class PolicyOptimizer:
                 # freed at once, so that memory never holds all gradients twice
                 parameter.grad = None
         norms = self._clip()
+        for name in [*self.adapted_lr_factors]:
+            if self._steps[name] < self._config.lr_warmup_steps:
+                del self.adapted_lr_factors[name]
         rates = self.learning_rates()
         if not all(map(math.isfinite, norms.values())):
             self.skipped_steps += 1

@@ -39,6 +39,11 @@ from rlcore_policy_gradient.settings import PolicyGradientConfig
 from rlcore_policy_gradient.validation import checked_advantages, checked_loss
 
 APPROX_KL = "train/actor/approx_kl"
+ONE_MINIBATCH = (
+    "algorithm.desired_kl adapts no learning rate in an update of one minibatch, whose KL is "
+    "measured before the first step; a smaller actor.global_batch_size or a larger "
+    "algorithm.update_epoch makes several"
+)
 FILLER = torch.zeros(1, dtype=torch.int64)  # row that a rank without samples evaluates
 
 
@@ -159,7 +164,7 @@ class OnPolicy(ABC):
             imitated = imitation_mixture(
                 learning, config.imitation.batch_size, config.imitation.demonstrations
             )
-        has_stepped = False
+        steps = 0
         for epoch in range(config.update_epoch):
             for places in minibatches(
                 samples, learning.batch_size, seed=learning.seed, update=update, epoch=epoch
@@ -182,13 +187,13 @@ class OnPolicy(ABC):
                         **flags,
                     ),
                     # before the first step the KL is 0, whatever the rate
-                    accept=partial(
-                        self._accept, learning, trained, adapts_rate=has_stepped, **flags
-                    ),
+                    accept=partial(self._accept, learning, trained, adapts_rate=steps > 0, **flags),
                 )
                 yield with_imitation(step, learning, imitated, coefficient) if imitated else step
-                has_stepped = True
+                steps += 1
                 compared = False
+        if config.desired_kl is not None and trains_policy and steps == 1:
+            learning.warnings["desired_kl"] = ONE_MINIBATCH
 
     def _contribution(
         self,

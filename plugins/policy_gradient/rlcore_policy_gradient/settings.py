@@ -91,7 +91,7 @@ class PolicyGradientConfig(AlgorithmConfig, family=True):
     imitation: ImitationConfig = key("supervised loss beside the surrogate", ImitationConfig())
     decay_start: float | None = key(
         "share of runner.max_epochs after which kl_beta and imitation.coefficient fall linearly; "
-        "null: they are constant; a third is published",
+        "null: they are constant; a third is published; refused where both are 0",
         minimum=0,
         exclusive_maximum=1,
     )
@@ -105,7 +105,8 @@ class PolicyGradientConfig(AlgorithmConfig, family=True):
     desired_kl: float | None = key(
         "adapt the policy's learning rate to this approximate KL: before each minibatch after the "
         "first of an update it is divided by 1.5 if the KL is above twice this, and multiplied by "
-        "1.5 if below half of it, within 0.01 to 10 times that of actor.optim; null: off",
+        "1.5 if below half of it but not 0, within 0.01 to 10 times that of actor.optim; not "
+        "during actor.optim.lr_warmup_steps; null: off",
         exclusive_minimum=0,
     )
     loss_agg_func: str = key(
@@ -150,14 +151,20 @@ class OnPolicyNeeds(AlgorithmNeeds):
         `imitation` draws from if its coefficient is not 0.
 
         Raises:
-            ConfigError: `decay_end` is not after `decay_start`.
+            ConfigError: `decay_start` is set and nothing decays, or `decay_end` is not after it.
         """
+        imitation = config.imitation
+        if config.decay_start is not None and not (config.kl_beta or imitation.coefficient):
+            raise ConfigError(
+                "algorithm.decay_start must be null where algorithm.kl_beta and "
+                f"algorithm.imitation.coefficient are 0, got {config.decay_start}",
+                hint="set a coefficient that is to decay, or leave decay_start out",
+            )
         if config.decay_start is not None and config.decay_end <= config.decay_start:
             raise ConfigError(
                 f"algorithm.decay_end must be more than decay_start = {config.decay_start}, got "
                 f"{config.decay_end}"
             )
-        imitation = config.imitation
         if imitation.coefficient:
             needs["imitation"] = True
             needs["demonstrations"] = imitation.demonstrations > 0

@@ -12,7 +12,8 @@ from rlcore_policy_gradient.adaptive_rate import adapted_factor
         (1.0, 0.005, 1.0),
         (1.0, 0.004, 1.5),  # below half of it
         (0.012, 1.0, 0.01),
-        (8.0, 0.0, 10.0),
+        (8.0, 0.004, 10.0),
+        (8.0, 0.0, 8.0),  # the policy did not move: all groups of GRPO failed
         (0.3, float("nan"), 0.3),
     ],
 )

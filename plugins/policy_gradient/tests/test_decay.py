@@ -37,4 +37,9 @@ def test_a_constant_coefficient_needs_no_end_of_training():
 
 def test_an_end_before_the_start_is_refused(refused):
     with refused(ConfigError, "algorithm.decay_end", 0.5, 0.25):
-        OnPolicyNeeds.of(settings(decay_start=0.5, decay_end=0.25))
+        OnPolicyNeeds.of(settings(kl_beta=1.0, decay_start=0.5, decay_end=0.25))
+
+
+def test_a_schedule_of_nothing_is_refused(refused):
+    with refused(ConfigError, "algorithm.decay_start", "kl_beta", "imitation.coefficient", 0.5):
+        OnPolicyNeeds.of(settings(decay_start=0.5))

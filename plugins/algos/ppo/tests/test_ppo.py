@@ -39,9 +39,17 @@ PUBLISHED = {
 """The 26 names users of the published recipes look for."""
 
 
-def make_learner(policy: Bandit, config: PPOConfig, total_updates: int | None = None) -> Learner:
-    actor = ActorConfig(micro_batch_size=16, global_batch_size=32)
+def make_learner(
+    policy: Bandit,
+    config: PPOConfig,
+    total_updates: int | None = None,
+    *,
+    batch_size: int = 32,
+    lr_warmup_steps: int = 0,
+) -> Learner:
+    actor = ActorConfig(micro_batch_size=16, global_batch_size=batch_size)
     actor.optim.lr, actor.optim.value_lr = 0.05, 0.2
+    actor.optim.lr_warmup_steps = lr_warmup_steps
     return Learner(policy, PPO(config), actor, config, seed=0, total_updates=total_updates)
 
 
@@ -142,6 +150,24 @@ def test_the_rate_follows_the_kl_of_all_minibatches_but_the_first():
     resumed.load_state_dict(earlier)
     metrics = resumed.update(bandit_rollout(policy, seed=1), 1)
     assert metrics["train/actor/lr"] == pytest.approx(0.05 / 1.5**3)
+
+
+def test_the_rate_is_not_adapted_during_warm_up():
+    """Of 4 steps the first two are the warm-up, so 2 KLs above twice 1e-9 divide the rate."""
+    config = PPOConfig(update_epoch=2, desired_kl=1e-9)
+    learner = make_learner(Bandit(), config, lr_warmup_steps=2)
+    metrics = learner.update(bandit_rollout(Bandit(), seed=0), 0)
+    assert metrics["train/actor/lr"] == pytest.approx(0.05 / 1.5**2)
+
+
+def test_a_rate_that_nothing_can_adapt_is_told():
+    """The 64 samples are 2 minibatches of 32, or 1 of 64 whose KL is measured before its step."""
+    learner = make_learner(Bandit(), PPOConfig(desired_kl=0.01))
+    learner.update(bandit_rollout(Bandit(), seed=0), 0)
+    assert "desired_kl" not in learner.remarks
+    alone = make_learner(Bandit(), PPOConfig(desired_kl=0.01), batch_size=64)
+    alone.update(bandit_rollout(Bandit(), seed=0), 0)
+    assert "algorithm.desired_kl" in alone.remarks["desired_kl"]
 
 
 @pytest.mark.parametrize(
