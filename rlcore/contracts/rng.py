@@ -76,9 +76,12 @@ class RowKeys:
 
     Args:
         keys: one tuple per row; that of a decision in a rollout is a :class:`DecisionKey`.
+        tasks: names of the tasks of the env that is played, which `DecisionKey.task` numbers; no
+            part of the keys. Empty: not known.
     """
 
     keys: tuple[tuple[int | str, ...], ...]
+    tasks: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.keys)

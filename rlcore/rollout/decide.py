@@ -43,7 +43,7 @@ def decide(
         padded = np.concatenate([index, fill])
         output = policy.act(
             {name: array[padded] for name, array in inputs.items()},
-            RowKeys(tuple(keys.keys[i] for i in index) + (PAD_KEY,) * len(fill)),
+            RowKeys(tuple(keys.keys[i] for i in index) + (PAD_KEY,) * len(fill), keys.tasks),
             deterministic=deterministic,
         )
         parts.append(_head(output, len(index)))

@@ -197,6 +197,7 @@ class RolloutJob:
             in the same process.
         shift: standard deviation of the exploration offset for each action entry, in the env's
             units. An offset is drawn once per episode and added to all its actions. Empty: none.
+        tasks: names of the tasks of the env that is played, in its order.
     """
 
     order: GatherOrder
@@ -206,11 +207,13 @@ class RolloutJob:
     env_timeout: float
     weights: int | None = None
     shift: tuple[float, ...] = ()
+    tasks: tuple[str, ...] = ()
 
     def keys(self, rows: Iterable[WaitingRow]) -> RowKeys:
         """Return one key per row, a :class:`DecisionKey`."""
         prefix = (self.seed, self.order.phase, self.order.update)
-        return RowKeys(tuple(DecisionKey(*prefix, *row.episode[:3], row.decision) for row in rows))
+        keys = tuple(DecisionKey(*prefix, *row.episode[:3], row.decision) for row in rows)
+        return RowKeys(keys, self.tasks)
 
 
 @dataclass

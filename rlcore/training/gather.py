@@ -83,6 +83,7 @@ def gather(
         )
         routes_by_rank[rank].append(route)
     config = assembly.config
+    played = assembly.env_specs["train" if order.side == "train" else "eval"]
     jobs = [
         RolloutJob(
             order=replace(order, columns=()),
@@ -91,6 +92,7 @@ def gather(
             forward_batch=config.rollout.forward_batch,
             env_timeout=config.cluster.timeouts.env,
             shift=_shift(assembly, order),
+            tasks=played.tasks,
         )
         for rank_routes in routes_by_rank
     ]

@@ -1,6 +1,7 @@
 """Let each training episode draw one of several values, and those that succeed more often.
 
-    chances   p <- (p + q) / 2 after each rollout, q proportional to the success of each value
+    chances   p <- (p + q) / 2 after each rollout, q proportional to the success of each value;
+              those of a task that the rollout did not play stay
 
 Each task has its own chances: one that needs precision succeeds with little exploration alone, and
 one that the policy never solves with much. Legend: B rows, K values (arms of a bandit).
@@ -38,8 +39,8 @@ class Arms(nn.Module):
     Attributes:
         values: float32 `[K]`.
         chances: float64 `[SLOTS, K]`; those of a task add up to 1.
-        counts: float64 `[SLOTS, K, 2]`, episodes and successes of each value; halved before a
-            rollout is added, since the policy changes.
+        counts: float64 `[SLOTS, K, 2]`, episodes and successes of each value; halved before
+            episodes of the task are added, since the policy changes.
     """
 
     values: Tensor
@@ -59,39 +60,57 @@ class Arms(nn.Module):
         a training episode, bool `[B]`.
 
         All decisions of a training episode get the same. Other rows get the value that succeeded
-        most at their task, the first one among equals.
+        most at their task, the first one among equals: at a task without episodes, the first of
+        all. Rows whose keys name no task, such as those of a served policy, get that of all tasks.
 
         Args:
-            tasks: names of the env's tasks.
+            keys: keys of the rows, with the names of the tasks that they number.
+            tasks: names of the tasks that are trained, for rows that name none.
         """
         training = torch.tensor([is_training(key) for key in keys.keys])
-        rows = slots(tasks)
-        numbers = [key.task if isinstance(key, DecisionKey) else 0 for key in keys.keys]
-        task = rows[torch.tensor(numbers).clamp(max=len(tasks) - 1)]
         drawn = torch.from_numpy(episodes_of(keys).uniform(self.name, ()))
-        ends = self.chances.cpu()[task].cumsum(1)
+        ends = _of_rows(self.chances, keys, tasks).cumsum(1)
         number = (drawn[:, None] >= ends[:, :-1]).sum(1)
-        best = success(self.counts.cpu()[task]).argmax(1)
+        best = success(_of_rows(self.counts, keys, tasks)).argmax(1)
         return torch.where(training, number, best), training
 
     def learn(self, learning: Learning) -> None:
-        """Move chances and counts by the last rollout."""
+        """Move chances and counts of the tasks of which episodes were counted in the last rollout.
+
+        Those of other tasks stay: a rollout that says nothing about a task is no reason to forget.
+        """
         counts = episodes_by_arm(learning, self.name, len(self.values))
-        played = slots(learning.env.tasks)
-        rates = success(counts)
-        moved = (self.chances.cpu()[played] + rates / rates.sum(1, keepdim=True)) / 2
-        self.chances[played] = moved.to(self.chances.device)
-        kept = self.counts.cpu()[played] / 2 + counts
-        self.counts[played] = kept.to(self.counts.device)
+        played = counts[..., 0].sum(1) > 0
+        rows = slots(learning.env.tasks)
+        chances, kept = self.chances.cpu()[rows], self.counts.cpu()[rows]
+        rates = success(counts[played])
+        chances[played] = (chances[played] + rates / rates.sum(1, keepdim=True)) / 2
+        kept[played] = kept[played] / 2 + counts[played]
+        self.chances[rows] = chances.to(self.chances.device)
+        self.counts[rows] = kept.to(self.counts.device)
         values = self.values.cpu().double()
         best = values[success(kept).argmax(1)]
-        learning.statistics[f"train/{self.name}/drawn"] = float((moved @ values).mean())
+        learning.statistics[f"train/{self.name}/drawn"] = float((chances @ values).mean())
         learning.statistics[f"train/{self.name}/best"] = float(best.mean())
 
 
 def slots(tasks: Sequence[str]) -> Tensor:
     """Return the rows of tasks in the tables, int64 `[tasks]`."""
-    return torch.tensor([zlib.crc32(task.encode()) % SLOTS for task in tasks])
+    return torch.tensor([zlib.crc32(task.encode()) % SLOTS for task in tasks], dtype=torch.int64)
+
+
+def _of_rows(table: Tensor, keys: RowKeys, tasks: Sequence[str]) -> Tensor:
+    """Return the entry of each row's task in a table `[SLOTS, ...]`, `[B, ...]` on the host.
+
+    A row whose key names no task gets the mean over `tasks`.
+    """
+    table = table.cpu()
+    mean = table[slots(tasks)].mean(0)
+    of_task = table[slots(keys.tasks)]
+    named = bool(keys.tasks)
+    return torch.stack(
+        [of_task[key.task] if named and isinstance(key, DecisionKey) else mean for key in keys.keys]
+    )
 
 
 def success(counts: Tensor) -> Tensor:

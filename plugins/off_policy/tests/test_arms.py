@@ -13,9 +13,9 @@ from rlcore.contracts.rng import DecisionKey, RowKeys
 TASKS = ("a", "b")
 
 
-def keys(phase: str, decision: int, task=0) -> RowKeys:
+def keys(phase: str, decision: int, task=0, tasks=TASKS) -> RowKeys:
     return RowKeys(
-        tuple(DecisionKey(0, phase, 2, task, trial, 0, decision) for trial in range(400))
+        tuple(DecisionKey(0, phase, 2, task, trial, 0, decision) for trial in range(400)), tasks
     )
 
 
@@ -51,17 +51,27 @@ def test_an_episode_keeps_its_value_and_a_task_has_chances_of_its_own():
 
 def test_other_rows_get_the_value_that_succeeded_most_at_their_task():
     made = Arms([0.0, 1.0], "arm")
-    others = RowKeys(
-        (*keys("eval", 0, 0).keys[:1], *keys("eval", 0, 1).keys[:1], ("pad",), (1, "sample", 3))
-    )
+    rows = (*keys("eval", 0, 0).keys[:1], *keys("eval", 0, 1).keys[:1])
     # without any episode the first one among equals
-    assert made.draw(others, TASKS)[0].tolist() == [0] * 4
+    assert made.draw(RowKeys(rows, TASKS), TASKS)[0].tolist() == [0] * 2
     # of "b": 4/8 and 3/4
     made.counts[slots(["b"])] = torch.tensor([[6.0, 3.0], [2.0, 2.0]]).double()
-    number, training = made.draw(others, TASKS)
-    assert number.tolist() == [0, 1, 0, 0] and not training.any()
-    # on that task alone, its number is 0
-    assert made.draw(RowKeys(others.keys[:1]), ("b",))[0].tolist() == [1]
+    number, training = made.draw(RowKeys(rows, TASKS), TASKS)
+    assert number.tolist() == [0, 1] and not training.any()
+    # where that task alone is played, its number is 0
+    assert made.draw(RowKeys(rows[:1], ("b",)), TASKS)[0].tolist() == [1]
+    # tasks that were not trained have no counts, whatever their numbers
+    assert made.draw(RowKeys(rows, ("c", "d")), TASKS)[0].tolist() == [0] * 2
+
+
+def test_rows_that_name_no_task_get_the_value_that_succeeded_most_of_all():
+    made = Arms([0.0, 1.0], "arm")
+    made.counts[slots(TASKS)] = torch.tensor(
+        [[[2.0, 2.0], [2.0, 1.0]], [[6.0, 0.0], [6.0, 5.0]]]
+    ).double()
+    # 4 means of 2 tasks: (1 + 1) / (4 + 2) and (3 + 1) / (4 + 2)
+    assert made.draw(RowKeys((("pad",), (1, "sample", 3))), TASKS)[0].tolist() == [1, 1]
+    assert made.draw(RowKeys((("pad",),)), ("a",))[0].tolist() == [0]
 
 
 def test_success_by_laplace():
@@ -73,6 +83,16 @@ def test_episodes_are_counted_where_they_end():
     # task 0: one failure at arm 0, one success at 1; task 1: one failure at arm 1
     expected = [[[1, 0], [1, 1]], [[0, 0], [1, 0]]]
     assert episodes_by_arm(played(), "arm", 2).tolist() == expected
+
+
+def test_a_task_that_was_not_played_keeps_what_it_learned():
+    made, seen = Arms([0.0, 0.5], "arm"), played()
+    made.learn(seen)
+    chances, counts = made.chances[slots(["b"])].clone(), made.counts[slots(["b"])].clone()
+    seen.rollout.task = torch.zeros_like(seen.rollout.task)
+    made.learn(seen)
+    assert torch.equal(made.chances[slots(["b"])], chances)
+    assert torch.equal(made.counts[slots(["b"])], counts)
 
 
 def test_values_that_succeed_are_drawn_more_often():

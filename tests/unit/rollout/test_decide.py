@@ -19,7 +19,7 @@ class Echo:
 
     def act(self, inputs, keys, deterministic):
         x = inputs["x"]
-        assert len(keys) == len(x)
+        assert len(keys) == len(x) and keys.tasks == ("a", "b")
         self.forwards.append(len(x))
         tensor = torch.from_numpy(x)
         return PolicyOutput(
@@ -42,7 +42,7 @@ class Echo:
 def test_forwards_are_cut_and_padded(rows: int, fixed: int | None, forwards: list[int]):
     policy = Echo()
     x = np.arange(rows, dtype=np.float32)
-    keys = RowKeys(tuple((0, "test", row) for row in range(rows)))
+    keys = RowKeys(tuple((0, "test", row) for row in range(rows)), ("a", "b"))
     output = decide(policy, {"x": x}, keys, deterministic=False, forward_batch=fixed)
     assert policy.forwards == forwards
     for got in (output.actions, output.logprobs, output.values, output.replay["drawn"]):

@@ -78,17 +78,15 @@ class Choice:
         See :class:`rlcore.contracts.protocols.ActingHead`. Until the edits are ready, the policy
         acts alone.
         """
-        alone = not self._edit.ready
         factors = None
         recorded = {}
         if self._factors is not None:
             number, training = self._factors.draw(keys, self._tasks)
             factors = self._factors.values.cpu()[number]
-            # in training, one path for all rows, so that a row does not depend on those beside it
-            alone = alone or not (training.any() or factors.any())
             used = training & bool(self._edit.ready)
             recorded[self._factors.name] = torch.where(used, number, UNUSED)
-        if alone:
+        # one path for all rows whatever their factors, so that none depends on those beside it
+        if not self._edit.ready:
             output = policy.act(inputs, keys, deterministic=deterministic)
         else:
             output = self._choose(policy, inputs, keys, factors, deterministic=deterministic)

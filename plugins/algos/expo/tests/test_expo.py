@@ -12,7 +12,7 @@ from rlcore_algo_expo.acting import Choice
 from rlcore_algo_expo.edit import EditActor
 from rlcore_algo_expo.expo import EXPO
 from rlcore_algo_expo.settings import ExpoConfig, needs
-from rlcore_off_policy.arms import Arms
+from rlcore_off_policy.arms import Arms, slots
 from rlcore_off_policy.critic import Critic
 from torch import nn
 from torch.distributions import Independent, Normal, TransformedDistribution
@@ -193,12 +193,26 @@ def test_an_evaluation_acts_with_edits_once_they_have_paid():
     arms = factors(0.0, 1.0)
     made = Choice(ENV, Higher(), edit, ExpoConfig(samples=3), factors=arms)
     evaluated = RowKeys((decision(1, "eval"), decision(2, "eval")))
-    policy = Counting()
-    output = made.act(policy, {"x": np.zeros((2, 1))}, evaluated, deterministic=True)
-    assert policy.asked == [(2, evaluated.keys, True)] and output.actions[0, 0, 0] == 0.0
+    output = made.act(Counting(), {"x": np.zeros((2, 1))}, evaluated, deterministic=True)
+    assert output.actions[0, 0, 0] == 0.0 and output.replay["n"].tolist() == [0, 0]
     arms.counts[:, 1] = torch.tensor([4.0, 4.0]).double()
     output = made.act(Counting(), {"x": np.zeros((2, 1))}, evaluated, deterministic=True)
     assert output.actions[0, 0, 0] == pytest.approx(0.6, abs=0.01)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("beside", [0, 1])
+def test_the_forward_of_an_evaluated_row_does_not_depend_on_the_factors_beside_it(beside):
+    """A flow policy rounds differently in a forward of B rows than in one of S B rows."""
+    _, edit = choice(0.5)
+    arms = factors(0.0, 1.0)
+    arms.counts[slots(["edited"]), 1] = torch.tensor([4.0, 4.0]).double()
+    rows = (decision(1, "eval"), decision(2, "eval")._replace(task=beside))
+    evaluated = RowKeys(rows, ("plain", "edited"))
+    policy = Counting()
+    made = Choice(ENV, Higher(), edit, ExpoConfig(samples=3), factors=arms)
+    made.act(policy, {"x": np.zeros((2, 1))}, evaluated, deterministic=True)
+    assert [len(asked) for _, asked, _ in policy.asked] == [6]
 
 
 def test_until_it_is_ready_the_policy_acts():
