@@ -24,6 +24,23 @@ def checkpoint_interval(runner: RunnerConfig) -> int | None:
     return SHARE if runner.max_steps == OFF else None
 
 
+def judged_checkpoints(runner: RunnerConfig, updates: int) -> int:
+    """Return how many checkpoints of a run were judged on validation starts.
+
+    A regular checkpoint, or the last one, is judged by an evaluation after its own update.
+
+    Args:
+        runner: settings that :func:`rlcore.checks.updates.checkpoints_are_validated` accepts.
+        updates: number of updates done.
+    """
+    interval = checkpoint_interval(runner)
+    return sum(
+        update % runner.val_check_interval == 0
+        and (update == updates or (interval is not None and update % interval == 0))
+        for update in range(1, updates + 1)
+    )
+
+
 def videos(config: RunConfig) -> Iterator[str]:
     """Yield an error message for each side that saves videos of less than one episode."""
     for side, env in config.env.sides.items():

@@ -34,6 +34,27 @@ def schedules_know_their_end(facts: Facts) -> Iterator[str]:
 
 
 @CHECKS.add
+def checkpoints_are_validated(facts: Facts) -> Iterator[str]:
+    """Check that each checkpoint plays validation starts, where these choose the one to keep.
+
+    Else the evaluation of an earlier policy would judge it, or none.
+    """
+    config = facts.config
+    runner = config.runner
+    if facts.needs is None or not config.selects_on_validation:
+        return
+    interval = limits.checkpoint_interval(runner)
+    is_by_env_steps = runner.save_interval is None and runner.max_steps != limits.OFF
+    if interval is None or is_by_env_steps or interval % runner.val_check_interval:
+        unset = "by max_steps" if interval is None or is_by_env_steps else f"{interval}"
+        yield (
+            "runner.save_interval must be a multiple of runner.val_check_interval = "
+            f"{runner.val_check_interval}, because runner.keep_best chooses among checkpoints by "
+            f"their success on validation starts, got {runner.save_interval or f'null ({unset})'}"
+        )
+
+
+@CHECKS.add
 def continued_training_is_possible(facts: Facts) -> Iterator[str]:
     """Check that an evaluation resumes no run.
 

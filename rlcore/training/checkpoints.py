@@ -63,11 +63,10 @@ def _is_best(session: Session) -> bool:
     """Return whether the checkpoint that is due becomes `checkpoints/best` (`runner.keep_best`).
 
     If the run has validation starts, it is chosen by its success there: the rule of
-    :mod:`rlcore.runs.kept`, on the last evaluation since the previous regular checkpoint. Otherwise
-    the mean success of the training episodes since then must exceed the best mean so far. The
+    :mod:`rlcore.runs.kept`, on the evaluation after its update. Otherwise the mean success of the
+    training episodes since the previous regular checkpoint must exceed the best mean so far. The
     held-out starts of the final evaluation are not used, because they must not choose the
-    checkpoint whose success they then measure. Clears what was collected since the previous regular
-    checkpoint.
+    checkpoint whose success they then measure. Clears what it judged by.
     """
     successes = session.successes
     validated = session.validated

@@ -69,8 +69,8 @@ class Session:
         successes: success rates of each update's episodes since the last regular checkpoint; in a
             run without validation starts their mean decides which checkpoint is the best.
         best: the highest such mean so far, None before the first.
-        validated: success on validation starts in the last evaluation since the last regular
-            checkpoint, None without one.
+        validated: success on validation starts after the last update, None if they were not played
+            or have judged its checkpoint.
         choice: the choice among checkpoints by validation starts.
         latest: name of the last checkpoint, None before the first.
         ahead: what plugins had set when the rollout ahead of the last update was played, as fields

@@ -26,8 +26,8 @@ SAVED = ("seed", "totals", "steering", "seconds", "best", "successes", DEPENDS_O
 """Keys of the dict that :func:`state` returns."""
 VALIDATED = "validated"
 CHOSEN = "best_validated"
-"""Further keys: success by start on validation starts, in the last evaluation since the checkpoint
-before, and of the best checkpoint. Checkpoints of earlier versions lack them."""
+"""Further keys: success by start on validation starts, after the last update if no checkpoint was
+judged by it yet, and of the best checkpoint. Checkpoints of earlier versions lack them."""
 AHEAD = "ahead"
 """Further key of that dict, if the run has played the rollout after the checkpoint."""
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rlcore.checks.limits import judged_checkpoints
 from rlcore.config.schema import OWN_SUCCESSES
 from rlcore.files.atomic import remove_folder, sync, write_text
 from rlcore.files.damaged_files import read_json, read_mapping
@@ -93,7 +94,7 @@ def train_control(
     own_successes = config.sft.control == OWN_SUCCESSES
     parts = 1
     if config.selects_on_validation:
-        parts = max(1, update // config.runner.val_check_interval)
+        parts = max(1, judged_checkpoints(config.runner, update))
     session.trackers.sync()
     work = ControlWork.of_run(
         read_metrics(session.folder.metrics),

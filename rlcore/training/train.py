@@ -191,6 +191,7 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
             return update
         metrics |= loop.update(update)
         update += 1
+        session.validated = None  # it judges the weights that it was played with, no later ones
         session.due = checkpoint_is_due(
             runner, update, session.totals.env_steps, before[0].env_steps
         )

@@ -114,6 +114,26 @@ def test_a_control_is_chosen_by_the_same_rule_and_logged_apart(whole: Path):
     assert history["steps"] > 0
 
 
+@pytest.mark.parametrize(
+    ("save", "validate", "best", "parts"),
+    [
+        (2, 1, {"step_000002", "step_000003"}, 2),  # update 1 has no checkpoint
+        (4, 2, {None}, 1),  # the last checkpoint is of update 3, which played no validation starts
+    ],
+)
+def test_a_checkpoint_is_judged_by_its_own_evaluation(
+    tmp_path: Path, save: int, validate: int, best: set[str | None], parts: int
+):
+    run = start(
+        tmp_path,
+        *("sft.control=demonstrations", "runner.max_epochs=3", "env.forgetting.tasks=[]"),
+        *(f"runner.save_interval={save}", f"runner.val_check_interval={validate}"),
+    )
+    assert read_history(run / "checkpoints").best in best
+    judged = [*(run / "eval/validation").glob("control_*.parquet")]
+    assert len(judged) == parts
+
+
 def test_a_control_is_as_much_work_as_the_run(whole: Path):
     """What the run trained on, and a third of its decisions, in whole batches; the summary says
     so."""

@@ -79,7 +79,8 @@ class RunnerConfig(Settings):
     keep_best: bool = key(
         "also keep one checkpoint for its success, as checkpoints/best: where val_check_interval "
         "is set and env.validation or env.eval visits validation starts, the latest that is not "
-        "below the best there (docs/evaluation.md), with which the run is evaluated in place of "
+        "below the best there (docs/evaluation.md; save_interval is then a multiple of "
+        "val_check_interval), with which the run is evaluated in place of "
         "the last; else the best on training starts (mean over the updates since the previous "
         "one), evaluated beside the last",
         False,

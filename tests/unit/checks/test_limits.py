@@ -7,9 +7,25 @@ import pytest
 from rlcore.checks import limits
 from rlcore.config.compose import compose
 from rlcore.config.ranges import range_violations
+from rlcore.config.schema import RunnerConfig
 from rlcore.config.schema_tree import walk
 
 TOY = ["env=toy", "model=toy", "algorithm=plain"]
+
+
+@pytest.mark.parametrize(
+    ("save", "validate", "updates", "judged"),
+    [
+        (10, 2, 50, 5),
+        (4, 2, 14, 4),  # 4, 8, 12 and the last
+        (4, 2, 13, 3),
+        (None, 5, 50, 10),  # null is a tenth of 50
+        (1, 1, 0, 0),
+    ],
+)
+def test_checkpoints_with_an_evaluation_are_judged(save, validate, updates, judged):
+    runner = RunnerConfig(max_epochs=50, save_interval=save, val_check_interval=validate)
+    assert limits.judged_checkpoints(runner, updates) == judged
 
 
 @pytest.mark.quick(14)

@@ -32,6 +32,31 @@ def test_updates_that_do_not_fit_are_refused(facts, reported, override, words):
     reported(facts(override), *words)
 
 
+CHOOSES = ("runner.keep_best=true", "env.validation.trials_per_task=3")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        # null is a tenth of 50
+        (("runner.max_epochs=50", "runner.val_check_interval=2"), ("null (5)", "= 2")),
+        (("runner.save_interval=3", "runner.val_check_interval=2"), ("got 3", "= 2")),
+        (("runner.max_steps=1000", "runner.val_check_interval=1"), ("null (by max_steps)",)),
+    ],
+)
+def test_checkpoints_that_another_policy_would_judge_are_refused(
+    facts, reported, problems, overrides, words
+):
+    keys = ("runner.save_interval", "runner.val_check_interval")
+    reported(facts(*CHOOSES, *overrides), *keys, *words)
+    assert not problems(facts(CHOOSES[1], *overrides)), "the last checkpoint is the one evaluated"
+
+
+def test_checkpoints_at_every_second_evaluation_are_judged(facts, problems):
+    config = facts(*CHOOSES, "runner.save_interval=4", "runner.val_check_interval=2")
+    assert not problems(config)
+
+
 def test_a_rank_that_gets_less_than_a_micro_batch_takes_it_as_one(facts, problems, snapshot):
     """A recipe for one machine on two: 160 chunks for two ranks are 80 each, with a warning."""
     fewer = facts("actor.global_batch_size=160")
