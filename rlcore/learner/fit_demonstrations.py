@@ -28,6 +28,7 @@ def fit_demonstrations(
     seed: int,
     device: torch.device | None = None,
     made: int = 0,
+    before: int = 0,
     on_progress: OnProgress | None = None,
 ) -> dict[str, Any]:
     """Fit the policy's normaliser and train it on the successful demonstrations in `data`.
@@ -42,6 +43,8 @@ def fit_demonstrations(
         device: device on which the policy computes; None: the device of its parameters.
         made: steps that earlier calls made on the same data, of which the policy has the weights
             and the normaliser; 0: this is the first.
+        before: supervised steps of earlier runs that led to the policy's weights; the batches have
+            other keys than theirs too.
         on_progress: called after each step with steps, seconds and latest losses.
 
     Returns:
@@ -64,7 +67,7 @@ def fit_demonstrations(
         streamed = [part for part in samples if isinstance(part, StreamedSamples)]
         for part in streamed:
             stack.enter_context(closing(part))
-        history = trainer.fit(*samples, made=made, on_progress=on_progress)
+        history = trainer.fit(*samples, made=before + made, on_progress=on_progress)
         return {**history.summary(), "waited": sum((part.waited for part in streamed), 0.0)}
 
 

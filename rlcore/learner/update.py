@@ -54,12 +54,14 @@ class _StepCounts:
             group. All ranks skip the same steps, because gradients are summed over ranks.
         zero_gradient: number of applied steps whose gradient is 0.
         samples: number of this rank's samples in the applied steps.
+        policy_samples: those of steps that train the policy.
     """
 
     applied: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
     zero_gradient: int = 0
     samples: int = 0
+    policy_samples: int = 0
 
 
 class Learner:
@@ -209,6 +211,7 @@ class Learner:
                 collectives.all_max(self._optimizer.differs_from(weights_before))
             ),
             "train/actor/trained_samples": collectives.all_sum(counts.samples),
+            "train/actor/policy_samples": collectives.all_sum(counts.policy_samples),
             **learning.statistics,
             **({MICRO_BATCH_SIZE: float(smallest)} if shrunk else {}),
         }
@@ -280,6 +283,7 @@ class Learner:
             self._networks.update_targets(step.trains)
             counts.applied[groups] += 1
             counts.samples += step.samples
+            counts.policy_samples += step.samples if "policy" in step.trains else 0
             counts.zero_gradient += report.grad_norm == 0.0
         return metrics, counts
 

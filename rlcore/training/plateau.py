@@ -33,7 +33,7 @@ from rlcore.runs.statistics import success_rate
 from rlcore.runs.tables import success_by_start
 from rlcore.training.evaluate import play_evaluation
 from rlcore.training.session import Session, protocol
-from rlcore.training.supervised_phase import load_policy, train_supervised
+from rlcore.training.supervised_phase import load_policy, steps_before, train_supervised
 
 MIN_GAIN = 0.03
 """Least rise of the success rate for which a doubling of the steps counts."""
@@ -164,7 +164,7 @@ class _Rounds:
             self._data,
             replace(session.config.sft, max_steps=more),
             total=more,
-            options={"made": made},
+            options={"made": made, "before": steps_before(session)},
         )
         with new_folder(folder) as partial:
             policy = partial / POLICY

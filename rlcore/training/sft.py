@@ -11,7 +11,7 @@ from typing import Any
 from rlcore.checks.limits import judged_checkpoints
 from rlcore.config.schema import OWN_SUCCESSES
 from rlcore.files.atomic import remove_folder, sync, write_text
-from rlcore.files.damaged_files import read_json, read_mapping
+from rlcore.files.damaged_files import read_json
 from rlcore.runs.kept import Choice
 from rlcore.runs.summary import Control
 from rlcore.runs.tables import EpisodeResult, success_by_start
@@ -25,7 +25,14 @@ from rlcore.training.evaluate import conclude, evaluate, evaluate_to_choose
 from rlcore.training.evaluation_record import keep
 from rlcore.training.plateau import train_to_plateau
 from rlcore.training.session import Session, open_session
-from rlcore.training.supervised_phase import load_policy, save_policy, train_supervised
+from rlcore.training.supervised_phase import (
+    load_policy,
+    save_policy,
+    steps_before,
+    steps_of,
+    train_supervised,
+    write_steps,
+)
 
 
 def run(assembly: Assembly) -> Path:
@@ -58,15 +65,21 @@ def starting_policy(session: Session) -> Path:
             _log(session, read_json(session.folder.path / "sft.json"), "sft")
     else:
         data = provide_demonstrations(session)
+        before = steps_before(session)
         if session.config.trains_to_plateau:
             history, policy = train_to_plateau(session, data)
             _log(session, history, "sft")
+            # of all rounds: the control gets further batches than any round had, kept or not
+            write_steps(policy, before + history["steps"])
             policy.rename(path)
             sync(path.parent)
         else:
-            history = train_supervised(session, "sft", "SFT", data, sft, total=sft.max_steps)
+            options = {"before": before}
+            history = train_supervised(
+                session, "sft", "SFT", data, sft, total=sft.max_steps, options=options
+            )
             _log(session, history, "sft")
-            save_policy(session, path)
+            save_policy(session, path, before + sft.max_steps)
     load_policy(session, path)
     remove_folder(session.folder.sft_rounds)
     return path
@@ -102,9 +115,8 @@ def train_control(
         episodes=session.totals.episodes,
         num_action_chunks=config.actor.model.num_action_chunks,
     )
-    sft = config.sft
-    if config.trains_to_plateau:  # further batches than those of any round, kept or not
-        sft = replace(sft, max_steps=read_mapping(folder / "sft.json")["steps"])
+    # a run of before this number was kept has at most `sft.max_steps`
+    sft = replace(config.sft, max_steps=steps_of(start) or config.sft.max_steps)
     session.group.load(start)
     if own_successes:
         session.group.recall(session.folder.checkpoint(update))

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from rlcore.config.schema import SFTConfig
-from rlcore.files.atomic import new_folder
+from rlcore.files.atomic import new_folder, write_text
+from rlcore.files.damaged_files import read_mapping
 from rlcore.files.digests import seal
 from rlcore.training.session import Session
+
+STEPS = "rlcore_supervised.json"
+"""Name of the file that says how many supervised steps led to a saved policy."""
 
 
 def train_supervised(
@@ -47,10 +52,39 @@ def train_supervised(
     return history
 
 
-def save_policy(session: Session, path: Path) -> None:
-    """Save the policy to a sealed folder, which appears complete or not at all."""
+def steps_before(session: Session) -> int:
+    """Return the supervised steps that led to the weights that the run began from.
+
+    They are known of the folder `sft` of a run. So training that goes on from there, and a control,
+    draw batches that the training of these weights has not had.
+    """
+    path = session.config.actor.model.model_path
+    return steps_of(Path(path)) if path is not None else 0
+
+
+def steps_of(policy: Path) -> int:
+    """Return the supervised steps, of all runs, that led to a saved policy; 0: it does not say."""
+    path = policy / STEPS
+    return int(read_mapping(path)["steps"]) if path.is_file() else 0
+
+
+def write_steps(policy: Path, steps: int) -> None:
+    """Write the number that :func:`steps_of` reads."""
+    write_text(policy / STEPS, json.dumps({"steps": steps}) + "\n")
+
+
+def save_policy(session: Session, path: Path, steps: int | None = None) -> None:
+    """Save the policy to a sealed folder, which appears complete or not at all.
+
+    Args:
+        session: the run's session.
+        path: the folder.
+        steps: supervised steps, of all runs, that led to it; None: nobody begins from it.
+    """
     with new_folder(path) as partial:
         session.group.save(partial)
+        if steps is not None:
+            write_steps(partial, steps)
         seal(partial, session.config.runner.seed)
 
 

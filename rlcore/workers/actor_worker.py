@@ -197,6 +197,7 @@ class ActorWorker(PolicyWorker):
         sft: SFTConfig,
         *,
         made: int = 0,
+        before: int = 0,
         continue_samples: int | None = None,
         until: float = 1.0,
         own_successes: bool = False,
@@ -207,7 +208,10 @@ class ActorWorker(PolicyWorker):
         Args:
             data: path of the demonstrations.
             sft: settings of supervised training.
-            made: number of steps that led to the current weights, for training in parts.
+            made: number of steps of this run that led to the current weights, for training in
+                parts.
+            before: number of steps of earlier runs that led to the weights that this run began
+                from.
             continue_samples: number of samples to train on, from the current weights (the control
                 of a comparison); None: train for `sft.max_steps` steps instead.
             until: fraction of `continue_samples` at which this call ends; the next call continues
@@ -230,6 +234,7 @@ class ActorWorker(PolicyWorker):
                 seed=self._settings.seed,
                 device=self.device,
                 made=made,
+                before=before,
                 on_progress=report,
             )
         if self._control is None:

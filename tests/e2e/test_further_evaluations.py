@@ -21,6 +21,12 @@ from rlcore.learner.supervised import SupervisedTrainer
 from rlcore.runs.statistics import paired_difference
 from rlcore.runs.tables import read_results, success_by_start
 
+TRAINING = [
+    *("env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local"),
+    *("cluster.torch_threads=1", "sft.enabled=true", "env.*.tasks=[reach-left,reach-up]"),
+    *("env.eval.total_num_envs=8", "env.eval.trials_per_task=2"),
+    *("runner.logger.logger_backends=[]",),
+]
 PPO = [
     *("env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "cluster.torch_threads=1"),
     *("sft.enabled=true", "sft.max_steps=20", "collect.episodes_per_task=2"),
@@ -182,7 +188,24 @@ def test_without_supervised_steps_a_run_begins_from_the_given_weights(whole: Pat
     run = start(tmp_path, "sft.control=demonstrations", *begun, "sft.max_steps=0")
     assert digests(run / "sft") == digests(whole / "sft")
     assert json.loads((run / "sft.json").read_text())["steps"] == 0
-    assert json.loads((run / "control.json").read_text())["steps"] > 0
+    history = json.loads((run / "control.json").read_text())
+    assert history["steps"] > 0
+    assert history["train_loss"][0][0] == 20, "batches are keyed by step: the start had 0 to 19"
+
+
+def test_more_supervised_training_has_batches_that_the_start_had_not(whole: Path, tmp_path: Path):
+    begun = [f"actor.model.model_path={whole / 'sft'}", f"collect.path={whole / 'demonstrations'}"]
+    words = [*TRAINING, *begun, "sft.max_steps=5", f"runner.logger.log_path={tmp_path}"]
+    assert main(["sft", *words, "runner.logger.experiment_name=first"]) == 0
+    history = json.loads((tmp_path / "first/sft.json").read_text())
+    assert [step for step, _ in history["train_loss"]] == [20, 21, 22, 23, 24]
+    begun[0] = f"actor.model.model_path={tmp_path / 'first/sft'}"
+    words = [*TRAINING, *begun, "sft.max_steps=4", "sft.until=plateau", "sft.max_doublings=2"]
+    words += [f"runner.logger.log_path={tmp_path}", "runner.logger.experiment_name=second"]
+    assert main(["sft", *words]) == 0
+    history = json.loads((tmp_path / "second/sft.json").read_text())
+    assert [step for step, _ in history["train_loss"]] == [*range(25, 41)]
+    assert [played["steps"] for played in history["rounds"]] == [4, 8, 16]
 
 
 def digests(folder: Path) -> dict[str, str]:
