@@ -16,7 +16,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from parts.learning.cells import CONTROLS, Records, code_commit
+from parts.learning.cells import CHANGED, CONTROLS, Records, code_commit
 from parts.learning.page import Sheet, page
 from parts.learning.picture import picture
 from parts.learning.runs import Arm, Table
@@ -27,6 +27,7 @@ from rlcore.files.atomic import write_text
 from rlcore.plugins.registry import load_plugins
 
 RESULTS = ROOT / "docs/results"
+RUNS = ROOT / "logs/learning"
 CELLS = "learning"
 """Folder of the cells and pictures beside the pages."""
 
@@ -46,7 +47,12 @@ def main() -> int:
     parser.add_argument("--episodes", type=int, default=576, help="of training, of each arm")
     parser.add_argument("--page", action="store_true", help="write the page, play nothing")
     parser.add_argument("--experts", action="store_true", help="play the experts, no policy")
-    parser.add_argument("--runs", type=Path, default=ROOT / "logs/learning")
+    parser.add_argument(
+        "--runs",
+        type=Path,
+        default=RUNS,
+        help="folder of the runs; those of a trial lie in RESULTS/runs",
+    )
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of pages and cells")
     parser.add_argument(
         "--override", nargs="+", default=[], metavar="KEY=VALUE", help="of all runs, for a trial"
@@ -68,13 +74,21 @@ def main() -> int:
     if options.set not in tasks:
         parser.error(f"{options.set} has no experts yet: python benchmarks/learning.py --experts")
     records = Records(options.results / CELLS, code_commit())
+    if records.commit.endswith(CHANGED) and not (options.override or options.page):
+        parser.error(
+            "commit the changed files first (git status): a cell names the commit that played it; "
+            "for a trial: --override KEY=VALUE --results FOLDER"
+        )
+    # a start trained with overrides must never be taken for the start of other calls
+    runs = options.results / "runs" if options.override else options.runs
     plugins = load_plugins()
     installed = {kind: plugins.names(kind) for kind in ("algorithm", "model")}
     missing = {name: arm.missing(installed) for name, arm in arms.items()}
     role = content["sets"][options.set]["role"]
+    imitated = next(name for name, arm in arms.items() if arm.control)
 
     def write_page(job: Job | None = None) -> None:
-        sheet = Sheet.of(options.set, role, tasks[options.set], experts, missing, records)
+        sheet = Sheet.of(options.set, role, tasks[options.set], experts, missing, records, imitated)
         options.results.mkdir(parents=True, exist_ok=True)
         write_text(options.results / f"learning-{options.set}.md", page(sheet))
         drawing = picture(sheet)
@@ -95,7 +109,7 @@ def main() -> int:
                 demonstrations=options.demonstrations,
                 episodes=options.episodes,
                 arms={name: arm for name, arm in arms.items() if not missing[name]},
-                folder=options.runs.absolute() / records.commit / options.set,
+                folder=runs.absolute() / records.commit / options.set,
                 overrides=options.override,
             )
             for seed in options.seeds

@@ -10,13 +10,16 @@ import hashlib
 import json
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from parts.learning.sets import ROOT
 from rlcore.api import Evaluation, SavedRun
+from rlcore.contracts.errors import CheckpointError
 from rlcore.files.atomic import write_text
 from rlcore.runs.statistics import Passes
 from rlcore.runs.tables import EpisodeResult, success_by_start
@@ -32,9 +35,17 @@ CODE = (
     "benchmarks/experiment",
     "benchmarks/sets.yaml",
     "benchmarks/experts.json",
+    "benchmarks/parts/learning/cells.py",
     "benchmarks/parts/learning/runs.py",
+    "benchmarks/parts/learning/schedule.py",
+    ":(exclude,glob)plugins/**/tests/**",
+    ":(exclude,glob)**/*.md",
 )
-"""Files and folders that decide what a cell measures."""
+"""Files and folders that decide what a cell measures, as pathspecs of git."""
+CHANGED = "-changed"
+"""End of :func:`code_commit` for files that no commit has."""
+PACKAGES = ("torch", "mujoco", "metaworld")
+"""Packages whose versions are kept with a cell."""
 
 Outcomes = Mapping[tuple[str, int], Passes]
 
@@ -82,9 +93,12 @@ class Record:
         curve: (episodes, successes) of each update, of training.
         episodes: number of training episodes.
         seconds: wall seconds of training, without evaluations.
-        samples: samples of supervised training that equal the run's work
-            (:mod:`rlcore.training.control_work`); of a control, those that it was trained on.
+        samples: of an arm, its :func:`policy_work`; of a start, those of all its rounds; of a
+            control, those that it was trained on.
         overrides: overrides of a trial.
+        versions: versions of :data:`PACKAGES`.
+        own_start: like `starts`, of the policy that an arm with another model began from; empty if
+            the run began from the start's weights.
     """
 
     commit: str
@@ -97,6 +111,8 @@ class Record:
     seconds: float
     samples: int
     overrides: Sequence[str] = field(default_factory=tuple)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    own_start: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def outcomes(self) -> Outcomes:
@@ -161,20 +177,30 @@ class Records:
 
 
 def code_commit() -> str:
-    """Return the last commit that changed :data:`CODE`; "-changed" follows if files differ."""
+    """Return the last commit that changed :data:`CODE`; :data:`CHANGED` follows if files differ."""
 
     def git(*words: str) -> str:
         command = ["git", "-C", str(ROOT), *words, "--", *CODE]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     changed = git("status", "--porcelain")
-    return git("log", "-1", "--format=%h", "--abbrev=8") + ("-changed" if changed else "")
+    return git("log", "-1", "--format=%h", "--abbrev=8") + (CHANGED if changed else "")
 
 
 def digest(weights: Path) -> str:
-    """Return a digest of a policy's weights."""
+    """Return a digest of a policy's weights.
+
+    Raises:
+        CheckpointError: the folder has none.
+    """
+    paths = sorted(weights.rglob("*.safetensors"))
+    if not paths:
+        raise CheckpointError(
+            f"{weights} has no *.safetensors, the weights of a start",
+            hint=f"remove {weights.parent}: the start is then made again",
+        )
     total = hashlib.sha256()
-    for path in sorted(weights.rglob("*.safetensors")):
+    for path in paths:
         total.update(path.read_bytes())
     return total.hexdigest()[:16]
 
@@ -199,12 +225,12 @@ def measured(
         samples = history["steps"] * history["batch_size"]
         phases = ("sft",)
     elif cell.run == OWN_SUCCESSES:
-        evaluation = _kept(evaluations, "control_best", "control")
+        evaluation = evaluations["control"]
         samples = summary["control"]["samples"]
         phases = ("control",)
     else:
         evaluation = _kept(evaluations, "best", "after")
-        samples = work(run).samples
+        samples = policy_work(run).samples
         phases = ("rollout", "update", "sync")
         curve = [
             (line["env/episodes"] or 0, round((line["env/episodes"] or 0) * rate))
@@ -222,14 +248,33 @@ def measured(
         seconds=round(sum(seconds.get(phase, 0.0) for phase in phases), 1),
         samples=samples,
         overrides=list(overrides),
+        versions=versions(),
+        own_start=_digits(evaluations["before"].episodes) if "before" in evaluations else {},
     )
 
 
-def work(run: SavedRun) -> ControlWork:
-    """Return the work of an arm's run."""
+def versions() -> dict[str, str]:
+    """Return the versions of those of :data:`PACKAGES` that are installed."""
+    found = {}
+    for package in PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    return found
+
+
+def policy_work(run: SavedRun) -> ControlWork:
+    """Return the work of an arm's run in which steps of networks beside the policy don't count.
+
+    A sample of a small critic costs a fraction of one of the policy, and teaches the policy
+    nothing: counted alike, it would lengthen imitation many times over.
+    """
     summary = json.loads(run.folder.summary.read_text())
+    counted = [
+        {"train/actor/trained_samples": line.get("train/actor/policy_samples")}
+        for line in run.metrics()
+    ]
     return ControlWork.of_run(
-        run.metrics(),
+        counted,
         env_steps=summary["env_steps"],
         episodes=summary["episodes"],
         num_action_chunks=run.config().actor.model.num_action_chunks,

@@ -76,17 +76,19 @@ def play(task: str) -> Expert:
 def derive() -> dict[str, TaskSet]:
     """Play the experts that are not in experts.json yet, write it, and return the sets."""
     named = {name: each["tasks"] for name, each in listed()["sets"].items()}
-    experts = Experts(read_experts()[1])
+    earlier, known = read_experts()
+    experts = Experts(known)
+    replaced = {old: new for each in earlier.values() for old, new in each.replaced.items()}
     pages = (path for path in Path(ROOT / "docs").rglob("*.md") if not path.match(PAGES))
     texts = [path.read_text() for path in (*Path(ROOT / "configs").rglob("*.yaml"), *pages)]
     env = env_spec(load_plugins(), "env.train", rlcore.compose("env=metaworld").env.train)
-    taken = [task for tasks in named.values() for task in tasks]
+    taken = [*replaced.values(), *(task for tasks in named.values() for task in tasks)]
     substitutes = unused(env.tasks, texts, taken)
     sets = {}
     for name, tasks in named.items():
-        replaced = fill(tasks, experts, substitutes)
-        present = [replaced.get(task, task) for task in tasks]
+        filled = fill(tasks, experts, substitutes, replaced)
+        present = [filled.get(task, task) for task in tasks]
         steps = [step for task in present if (step := experts[task].steps) is not None]
-        sets[name] = TaskSet(present, time_limit(steps), replaced)
+        sets[name] = TaskSet(present, time_limit(steps), filled)
     write_experts(sets, experts)
     return sets

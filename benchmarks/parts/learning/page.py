@@ -30,6 +30,7 @@ class Sheet:
         cells: the cells of one commit.
         commit: that commit; None: nothing was played.
         stale: cells that another commit has played.
+        imitated: the arm whose successes a control imitates.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Sheet:
     cells: Mapping[Cell, Record] = field(default_factory=dict)
     commit: str | None = None
     stale: frozenset[Cell] = frozenset()
+    imitated: str = ""
 
     @classmethod
     def of(
@@ -50,15 +52,16 @@ class Sheet:
         experts: Mapping[str, Expert],
         arms: Mapping[str, str],
         records: Records,
+        imitated: str = "",
     ) -> Sheet:
         """Collect a set's cells of the commit that was played last."""
         kept = dict(records.all(name))
         if not kept:
-            return cls(name, role, tasks, experts, arms)
+            return cls(name, role, tasks, experts, arms, imitated=imitated)
         commit = max(kept.values(), key=lambda record: record.ended).commit
         cells = {cell: record for cell, record in kept.items() if records.finished(cell, commit)}
         stale = frozenset(kept.keys() - cells.keys())
-        return cls(name, role, tasks, experts, arms, cells, commit, stale)
+        return cls(name, role, tasks, experts, arms, cells, commit, stale, imitated)
 
     @property
     def tables(self) -> list[tuple[int, int]]:
@@ -76,28 +79,69 @@ class Sheet:
         return Cell(self.name, seed, demonstrations, 0 if run == START else episodes, run)
 
     def gains(self) -> dict[tuple[Cell, str], Difference]:
-        """Return the paired difference of each arm's cell to each control of its own table."""
+        """Return the paired difference of each arm's cell to each control of its own table.
+
+        An arm with another model has none: the controls imitate with the start's model.
+        """
         found = {}
         for cell, control in product(self.cells, CONTROLS):
-            other = self.cells.get(
-                Cell(cell.set, cell.seed, cell.demonstrations, cell.episodes, control)
-            )
-            if cell.run in self.arms and other is not None:
-                paired = difference(other, self.cells[cell])
+            record = self.cells[cell]
+            other = self.cells.get(replace(cell, run=control))
+            if cell.run in self.arms and other is not None and not record.own_start:
+                paired = difference([(other, record)])
                 if paired is not None:
                     found[cell, control] = paired
         return found
 
+    def gains_over_seeds(self) -> dict[tuple[int, int, str, str], tuple[list[int], Difference]]:
+        """Return the seeds and the paired difference of each arm to each control over them, by
+        demonstrations, episodes, arm and control."""
+        seeds: dict[tuple[int, int, str, str], list[int]] = {}
+        for cell, control in sorted(self.gains()):
+            key = (cell.demonstrations, cell.episodes, cell.run, control)
+            seeds.setdefault(key, []).append(cell.seed)
+        found = {}
+        for key, played in seeds.items():
+            paired = difference([*zip(*self.pair(key, played), strict=True)])
+            if paired is not None:
+                found[key] = played, paired
+        return found
 
-def difference(before: Record, after: Record) -> Difference | None:
-    """Return the paired difference of two cells; None if their evaluations had other protocols.
+    def pair(
+        self, key: tuple[int, int, str, str], seeds: Sequence[int]
+    ) -> tuple[list[Record], list[Record]]:
+        """Return the records of a control and of an arm, one for each seed."""
+        demonstrations, episodes, arm, control = key
+        controls, arms = (
+            [self.cells[self.cell(seed, demonstrations, episodes, run)] for seed in seeds]
+            for run in (control, arm)
+        )
+        return controls, arms
+
+
+def difference(pairs: Iterable[tuple[Record, Record]]) -> Difference | None:
+    """Return the paired difference after minus before of each start, the mean over pairs of cells.
 
     A policy that draws nothing plays each start once: further passes would be the same.
+
+    Args:
+        pairs: a cell before and a cell after, for each seed.
+
+    Returns:
+        The difference; None if the evaluations of a pair had other protocols.
     """
-    if before.protocol != after.protocol:
+    pairs = [*pairs]
+    if any(before.protocol != after.protocol for before, after in pairs):
         return None
-    passes = max(len(each) for side in (before, after) for each in side.outcomes.values())
-    return paired_difference(*(repeated(side.outcomes, passes) for side in (before, after)))
+    passes = max(
+        len(each) for pair in pairs for record in pair for each in record.outcomes.values()
+    )
+    sides: tuple[dict[tuple[str, int], list[bool]], ...] = ({}, {})
+    for pair in pairs:
+        for side, record in zip(sides, pair, strict=True):
+            for start, each in repeated(record.outcomes, passes).items():
+                side.setdefault(start, []).extend(each)
+    return paired_difference(*sides)
 
 
 def repeated(outcomes: Outcomes, passes: int) -> Outcomes:
@@ -117,9 +161,8 @@ def page(sheet: Sheet) -> str:
                 HEAD.format(
                     role=ROLES[sheet.role],
                     command=f"python benchmarks/learning.py {sheet.name}",
-                    measured="Nothing has been played yet."
-                    if sheet.commit is None
-                    else f"All figures are of {sheet.commit}.",
+                    measured=measured(sheet),
+                    imitated=sheet.imitated,
                 ),
                 tasks(sheet),
                 *tables,
@@ -130,15 +173,39 @@ def page(sheet: Sheet) -> str:
     )
 
 
+def measured(sheet: Sheet) -> str:
+    """Return which code, and which versions of packages, the figures are of."""
+    if sheet.commit is None:
+        return "Nothing has been played yet."
+    versions = sorted(
+        {" ".join(each) for record in sheet.cells.values() for each in record.versions.items()}
+    )
+    return (
+        f"All figures are of {', with '.join(filter(None, [sheet.commit, ', '.join(versions)]))}."
+    )
+
+
 def headline(sheet: Sheet) -> str:
     """Return the first line: where a control wins, where an arm does, and how much is not run."""
-    gains = sheet.gains()
+    gains = sheet.gains_over_seeds()
+    controls = dict(
+        zip(
+            CONTROLS,
+            (
+                "the control that goes on with the demonstrations",
+                f"the control that imitates {sheet.imitated.upper()}'s successes",
+            ),
+            strict=True,
+        )
+    )
     named: dict[str, list[str]] = {"lost": [], "won": [], "even": []}
-    for (cell, control), gain in sorted(gains.items()):
+    for key, (seeds, gain) in sorted(gains.items()):
         kind = "lost" if gain.hi < 0 else "won" if gain.lo > 0 else "even"
-        solved = pooled([sheet.cells[replace(cell, run=control)]]).rate
+        solved = pooled(sheet.pair(key, seeds)[0]).rate
         easy = f", which solves {solved:.3f} itself" if solved > EASY else ""
-        named[kind].append(f"{describe(cell)} ({control}{easy})")
+        demonstrations, episodes, arm, control = key
+        where = f"{conditions(demonstrations, episodes)}, {numbered(seeds)}"
+        named[kind].append(f"{arm} and {controls[control]}{easy} ({where})")
     demonstrations, episodes = PLANNED[0]
     first = [
         sheet.cell(seed, demonstrations, episodes, run)
@@ -149,27 +216,28 @@ def headline(sheet: Sheet) -> str:
     rest = f"Of the {len(first)} cells of the first table {absent} are not run."
     if not gains:
         return f"**Nothing is shown yet:** no arm has been played beside a control. {rest}"
-    return (
-        f"**A control wins** against {listed(named['lost'])}; an arm wins against its control in "
-        f"{listed(named['won'])}; neither in {listed(named['even'])} (95% intervals of paired "
-        f"differences). {rest}"
-    )
+    said = [
+        f"{begin} {'; '.join(named[kind])}."
+        for kind, begin in (
+            ("lost", "**The control wins** between"),
+            ("won", "The arm wins between" if named["lost"] else "**The arm wins** between"),
+            ("even", "Neither wins between"),
+        )
+        if named[kind]
+    ]
+    judged = "These are 95% intervals of paired differences, of each start the mean over the seeds."
+    return " ".join([*said, judged, rest])
 
 
-def describe(cell: Cell) -> str:
-    """Return an arm's cell in words."""
-    return f"{cell.run} of seed {cell.seed}, {conditions(cell.demonstrations, cell.episodes)}"
+def numbered(seeds: Sequence[int]) -> str:
+    """Return seeds in words."""
+    return f"seed{'s' if len(seeds) > 1 else ''} {' and '.join(map(str, seeds))}"
 
 
 def conditions(demonstrations: int, episodes: int) -> str:
     """Return in words how many demonstrations and episodes a table's cells have."""
     word = "demonstration" if demonstrations == 1 else "demonstrations"
     return f"{demonstrations} {word} a task, {episodes:,} episodes"
-
-
-def listed(names: Sequence[str]) -> str:
-    """Return names in a sentence."""
-    return "; ".join(names) or "none"
 
 
 def tasks(sheet: Sheet) -> str:
@@ -228,7 +296,9 @@ def row(sheet: Sheet, cell: Cell, gains: Mapping[tuple[Cell, str], Difference]) 
         said = f"not run{f': {reason}' if reason else ''}"
         return [seed, cell.run, said, *[""] * (len(COLUMNS) + len(sheet.tasks.tasks))]
     start = sheet.cells.get(cell.start)
-    to_start = "" if cell.run == START or start is None else gain(difference(start, record))
+    if record.own_start:
+        start = replace(record, starts=record.own_start)
+    to_start = "" if cell.run == START or start is None else gain(difference([(start, record)]))
     to_controls = [
         gain(gains[cell, control]) if (cell, control) in gains else "" for control in CONTROLS
     ]
@@ -285,19 +355,26 @@ HEAD = f"""{{measured}} {{role}}
 ```
 
 `start` is supervised training on the demonstrations,
-[to its plateau](../evaluation.md#a-start-at-its-plateau). Every arm begins from its weights (one
-with another model trains a start of its own), and so do both controls:
-`{DEMONSTRATIONS}` goes on with the demonstrations for as many samples as
-[the work](../evaluation.md#controls) of the arm with most of it, `{CONTROLS[1]}` imitates the
-demonstrations and the successful training episodes of one arm (`control: true` in
-`benchmarks/sets.yaml`), for the work of that arm. All play the same held-out starts with the same
-protocol, twice each with other noise. 95% intervals: Wilson for rates, Newcombe's method 10 for
-paired differences. An arm whose evaluated actions draw nothing plays each start once. A task's
-column counts its starts that never / sometimes / always succeed.
-`samples` are those of an arm's work, or of supervised training. Seconds are wall time of training,
-one core each. The settings are those of `benchmarks/experiment/learning.yaml` and
-`benchmarks/sets.yaml`, the same for all sets; [tasks](#tasks) says what is derived."""
+[to its plateau](../evaluation.md#a-start-at-its-plateau). Every arm begins from its weights, and so
+do both controls. `{DEMONSTRATIONS}` goes on with the demonstrations, on as many samples as the
+policy of the arm with most work: those of the optimizer steps that train the policy, and a third
+for each decision ([why](../evaluation.md#controls)); steps that train critics alone don't count,
+and seconds would depend on the machine. It does so in three rounds, a quarter, a quarter and half
+of the samples, and keeps the best on validation starts, so what is unlearned by imitating too long
+doesn't count against imitation. `{CONTROLS[1]}` imitates the demonstrations and the successful
+training episodes of {{imitated}}, for all of its work, critics included. An arm with another model
+trains a start of its own on the same demonstrations: `to its start` is to that one, and it is not
+compared with the controls. All play the same held-out starts with the same protocol, twice each
+with other noise; an arm whose evaluated actions draw nothing plays each start once. 95% intervals:
+Wilson for rates, Newcombe's method 10 for paired differences; in the tables each seed by itself,
+and none is corrected for the number of comparisons. A task's column counts its starts that never /
+sometimes / always succeed. `samples` are those of an arm's policy, as above, or of supervised
+training: of a start those of all its rounds, though its weights are those of the best. Seconds are
+wall time of training, one core each. The settings are those of
+`benchmarks/experiment/learning.yaml` and `benchmarks/sets.yaml`, the same for all sets;
+[tasks](#tasks) says what is derived."""
 PICTURE = """![success against episodes](learning/{name}.svg)
 
 Lines: success in training, which explores, update by update, over all seeds; the band is its Wilson
-interval. Dots: held-out success of the start, at 0, and of controls and arms at the end."""
+interval, which treats episodes as independent. Dots: held-out success of the start, at 0, and of
+controls and arms at the end."""

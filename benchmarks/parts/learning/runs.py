@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import rlcore
-from parts.learning.cells import DEMONSTRATIONS, OWN_SUCCESSES, START, Cell, Record, Records
+from parts.learning.cells import (
+    DEMONSTRATIONS,
+    OWN_SUCCESSES,
+    START,
+    Cell,
+    Record,
+    Records,
+    digest,
+)
 from parts.learning.sets import ROOT, TaskSet
-from rlcore.contracts.errors import ConfigError
+from rlcore.config.schema import RunConfig
+from rlcore.contracts.errors import CheckpointError, ConfigError
 
 RECIPES = ROOT / "benchmarks/experiment"
 NO_PLATEAU = ("sft.until=max_steps",)
 """Settings of a run that begins from the start in place of training one."""
+OWN_START = ("runner.val_before_train=true", "runner.val_sampling=false")
+"""Settings of a run that trains a start of its own, which is then evaluated too."""
+CONTROL_DOUBLINGS = 2
+"""Doublings of the control of demonstrations, which keeps the best of its three rounds on
+validation starts: what it unlearns by imitating for too long doesn't count against imitation."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +54,23 @@ class Arm:
         if self.recipe is not None and not (RECIPES / self.recipe).is_file():
             return f"benchmarks/experiment/{self.recipe} is missing"
         return ""
+
+
+def episodes_of_update(config: RunConfig) -> int:
+    """Return how many episodes an update plays."""
+    return config.env.train.total_num_envs * config.env.train.rollout_epoch
+
+
+def most_policy_steps(config: RunConfig) -> int:
+    """Return the optimizer steps of an update that makes passes over the episodes, if none of these
+    ends before its time limit.
+
+    Args:
+        config: of an algorithm with `update_epoch`.
+    """
+    chunks = -(-config.env.train.max_episode_steps // config.actor.model.num_action_chunks)
+    batches = -(-episodes_of_update(config) * chunks // config.actor.global_batch_size)
+    return int(config.algorithm.update_epoch) * batches  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
@@ -91,17 +123,23 @@ class Table:
         missing = [name for name in arms if not all(map(records.finished, self.cells(name)))]
         control = DEMONSTRATIONS in wanted and not missing and not self.is_long_enough(records)
         begins = bool(missing or control)
-        if not records.finished(self.cell(START)) or (begins and not self.has_start):
+        if not records.finished(self.cell(START)) or (begins and not self.has_start(records)):
             return [START]
         return missing or ([DEMONSTRATIONS] if control else [])
 
     def _controls(self, arm: str, wanted: Sequence[str]) -> bool:
         return OWN_SUCCESSES in wanted and self.arms[arm].control
 
-    @property
-    def has_start(self) -> bool:
-        """Whether the start's weights and demonstrations are on this machine."""
-        return (self.place(START) / "summary.json").is_file()
+    def has_start(self, records: Records) -> bool:
+        """Return whether the weights of the start's record are on this machine."""
+        place = self.place(START)
+        record = records.finished(self.cell(START))
+        if record is None or not (place / "summary.json").is_file():
+            return False
+        try:
+            return digest(place / "sft") == record.start
+        except CheckpointError:
+            return False
 
     def is_long_enough(self, records: Records) -> bool:
         """Return whether the control of demonstrations has the work of every arm, or no arm has
@@ -111,8 +149,13 @@ class Table:
         return work == 0 or (control is not None and control.samples >= work)
 
     def work(self, records: Records) -> int:
-        """Return the samples of the finished arm with most work."""
-        finished: list[Record | None] = [records.finished(self.cell(arm)) for arm in self.arms]
+        """Return the samples of the finished arm with most work, of those with the start's model
+        (:func:`parts.learning.cells.policy_work`)."""
+        finished: list[Record | None] = [
+            records.finished(self.cell(name))
+            for name, arm in self.arms.items()
+            if arm.recipe is None
+        ]
         return max((record.samples for record in finished if record is not None), default=0)
 
     def command(self, run: str, records: Records) -> list[str]:
@@ -135,21 +178,24 @@ class Table:
         if run == START:
             return [*self._base(), *self.overrides]
         if run == DEMONSTRATIONS:
-            batch_size = rlcore.compose(*self._base(), *self.overrides).sft.batch_size
-            steps = math.ceil(self.work(records) / batch_size)
-            once = [*NO_PLATEAU, f"sft.max_steps={steps}"]
-            return [*self._base(), *self.overrides, weights, demonstrations, *once]
+            batch_size = json.loads((start / "sft.json").read_text())["batch_size"]
+            first = math.ceil(self.work(records) / batch_size / 2**CONTROL_DOUBLINGS)
+            rounds = [f"sft.max_steps={first}", f"sft.max_doublings={CONTROL_DOUBLINGS}"]
+            return [*self._base(), *self.overrides, weights, demonstrations, *rounds]
         arm = self.arms[run]
         words = [*self._base(arm.recipe), *arm.settings, *self.overrides, demonstrations]
         if arm.recipe is None:
             words += [weights, *NO_PLATEAU, "sft.max_steps=0"]
+        else:
+            words += OWN_START
         if arm.control:
             words.append("sft.control=own_successes")
-        updates = self._updates(words)
+        config = rlcore.compose(*words, draft=True)
+        updates = self._updates(config)
+        steps = updates * (arm.steps or most_policy_steps(config))
         words.append(f"runner.max_epochs={updates}")
-        if arm.steps is not None:
-            words.append("actor.optim.lr_scheduler=cosine")
-            words.append(f"actor.optim.total_training_steps={arm.steps * updates}")
+        words.append("actor.optim.lr_scheduler=cosine")
+        words.append(f"actor.optim.total_training_steps={steps}")
         return [*words, "runner.auto_resume=true"]
 
     def _base(self, recipe: str | None = None) -> list[str]:
@@ -162,10 +208,9 @@ class Table:
             f"runner.seed={self.seed}",
         ]
 
-    def _updates(self, words: Sequence[str]) -> int:
+    def _updates(self, config: RunConfig) -> int:
         """Return the number of updates that play the episodes."""
-        train = rlcore.compose(*words, draft=True).env.train
-        update = train.total_num_envs * train.rollout_epoch
+        update = episodes_of_update(config)
         if self.episodes % update:
             raise ConfigError(
                 f"--episodes must be a multiple of {update}, the episodes of an update, got "

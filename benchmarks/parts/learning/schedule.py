@@ -89,19 +89,21 @@ def play(
                     running[free.pop(0)] = job, process
             if not running:
                 return failed
-            time.sleep(POLL_S)
-            for core, (job, process) in list(running.items()):
-                if process.poll() is None:
-                    continue
-                del running[core]
+            while not (ended := [core for core in running if running[core][1].poll() is not None]):
+                time.sleep(POLL_S)
+            for core in ended:
+                job, process = running.pop(core)
                 free.append(core)
-                if process.returncode == 0 and (job.place / "summary.json").is_file():
-                    _keep(job, records)
+                try:
+                    fault = _conclude(job, process.returncode, wanted, records)
+                except UserError as error:
+                    fault = str(error)
+                if fault is not None:
+                    failed.append(job)
+                    _say(f"{job}: {fault}")
+                else:
                     _say(f"{job}: finished")
                     on_end(job)
-                else:
-                    failed.append(job)
-                    _say(f"{job}: failed, see {job.place.with_suffix('.log')}")
     finally:  # of an interrupt: the runs write their checkpoints
         for _, process in running.values():
             process.terminate()
@@ -156,6 +158,19 @@ def _wait_for_previous(place: Path) -> None:
             if time.monotonic() > until:
                 raise
         time.sleep(POLL_S)
+
+
+def _conclude(job: Job, code: int, wanted: Sequence[str], records: Records) -> str | None:
+    """Keep the cells of a run that has ended; return what is wrong, None if nothing is.
+
+    A run whose cells are still missing would otherwise be begun again without end.
+    """
+    if code != 0 or not (job.place / "summary.json").is_file():
+        return f"failed, see {job.place.with_suffix('.log')}"
+    _keep(job, records)
+    if job.run in job.table.next_runs(wanted, records):
+        return f"its cells are still missing with what {job.place} has measured"
+    return None
 
 
 def _keep(job: Job, records: Records) -> None:

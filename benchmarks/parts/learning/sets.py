@@ -67,7 +67,10 @@ def time_limit(steps: Iterable[int]) -> int:
 
 
 def fill(
-    tasks: Sequence[str], experts: Mapping[str, Expert], substitutes: Iterator[str]
+    tasks: Sequence[str],
+    experts: Mapping[str, Expert],
+    substitutes: Iterator[str],
+    replaced: Mapping[str, str],
 ) -> dict[str, str]:
     """Return `{task: its replacement}` for the tasks whose experts solve less than 95% of starts.
 
@@ -75,9 +78,11 @@ def fill(
         tasks: tasks of a set.
         experts: an expert's results by task; asked for substitutes as they are taken.
         substitutes: further tasks, in the order in which they are to be taken.
+        replaced: replacements of earlier, which stay as they are.
     """
     return {
-        task: next(other for other in substitutes if experts[other].steps is not None)
+        task: replaced.get(task)
+        or next(other for other in substitutes if experts[other].steps is not None)
         for task in tasks
         if experts[task].steps is None
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -46,7 +47,9 @@ def test_a_task_without_an_expert_is_replaced_by_the_first_that_nothing_names():
     left = list(unused(tasks, texts, taken=["b-v3"]))
     assert left == ["c-v3", "d-v3", "e-v3", "f-v3"]  # e-side does not name e, nor lifted-f f
     experts = {"x": bad, "y": good, "z": bad, "c-v3": bad, "d-v3": good, "e-v3": good}
-    assert fill(["x", "y", "z"], experts, iter(left)) == {"x": "d-v3", "z": "e-v3"}
+    assert fill(["x", "y", "z"], experts, iter(left), {}) == {"x": "d-v3", "z": "e-v3"}
+    kept = {"z": "y"}  # as it was played once
+    assert fill(["x", "y", "z"], experts, iter(left), kept) == {"x": "d-v3", "z": "y"}
 
 
 def test_every_set_has_experts():
@@ -97,20 +100,33 @@ def table_of(tmp_path: Path) -> Any:
     return Table("presses", TaskSet(["a-v3"], 9), 0, 1, 96, arms, tmp_path / "runs")
 
 
+def begin_start(table: Any, weights: bytes) -> Path:
+    """The folder of a start's weights, as its run leaves it."""
+    from parts.learning.cells import START
+
+    folder: Path = table.place(START) / "sft"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "a.safetensors").write_bytes(weights)
+    (table.place(START) / "summary.json").touch()
+    (table.place(START) / "sft.json").write_text('{"batch_size": 50}')
+    return folder
+
+
 def test_what_is_missing_is_played_in_order(tmp_path: Path):
-    from parts.learning.cells import DEMONSTRATIONS, OWN_SUCCESSES, START, Records
+    from parts.learning.cells import DEMONSTRATIONS, OWN_SUCCESSES, START, Records, digest
 
     records = Records(tmp_path / "cells", "c1")
     table = table_of(tmp_path)
     every = ["ppo", "expo", DEMONSTRATIONS, OWN_SUCCESSES]
-    keep = lambda run, **values: records.write(table.cell(run), record("c1", **values))  # noqa: E731
+    given: dict[str, Any] = {"start": digest(begin_start(table, b"weights"))}
+    keep = lambda run, **values: records.write(table.cell(run), record("c1", **given | values))  # noqa: E731
     assert table.next_runs(every, records) == [START]
     keep(START)
-    assert table.next_runs(every, records) == [START]  # its weights are on another machine
-    summary = table.place(START) / "summary.json"
-    summary.parent.mkdir(parents=True)
-    summary.touch()
+    weights = table.place(START) / "sft"
     assert table.next_runs(every, records) == ["ppo", "expo"]
+    (weights / "a.safetensors").write_bytes(b"of a trial")
+    assert table.next_runs(every, records) == [START]  # its weights are on another machine
+    (weights / "a.safetensors").write_bytes(b"weights")
     keep("ppo", samples=100)
     keep("expo", samples=400)
     assert table.next_runs(["ppo", "expo"], records) == ["expo"]  # its control is still missing
@@ -124,7 +140,7 @@ def test_what_is_missing_is_played_in_order(tmp_path: Path):
     assert table.next_runs(every, records) == []
 
     assert table.next_runs(every, Records(tmp_path / "cells", "c2")) == [START]  # other code
-    keep(START, start="w1")  # another processor's weights
+    keep(START, start=digest(begin_start(table, b"of another processor")))
     assert table.next_runs(every, records) == ["ppo", "expo"]
 
 
@@ -140,6 +156,7 @@ def test_arms_begin_from_the_start_and_play_whole_updates(tmp_path: Path, refuse
     presses = TaskSet(["handle-press-v3"], 104)
     table = replace(table_of(tmp_path), tasks=presses, episodes=192)
     configs = {}
+    begin_start(table, b"weights")
     records.write(table.cell(START), record("c1"))
     records.write(table.cell("expo"), record("c1", samples=130))
     for run in (START, "ppo", "expo", DEMONSTRATIONS):
@@ -155,8 +172,10 @@ def test_arms_begin_from_the_start_and_play_whole_updates(tmp_path: Path, refuse
     assert configs["expo"].actor.optim.total_training_steps == 160
     assert configs["expo"].sft.control == "own_successes" and configs["ppo"].sft.control is None
     assert configs["expo"].sft.max_steps == 0 and not configs["expo"].trains_to_plateau
-    assert configs[START].trains_to_plateau and not configs[DEMONSTRATIONS].trains_to_plateau
-    assert configs[DEMONSTRATIONS].sft.max_steps == 3  # 130 samples, 64 a step
+    assert configs["ppo"].actor.optim.total_training_steps == 2 * 1 * 5  # 96 x 11 chunks / 256
+    assert configs[START].trains_to_plateau and configs[DEMONSTRATIONS].trains_to_plateau
+    assert configs[DEMONSTRATIONS].sft.max_steps == 1  # 130 samples, 50 a step: 3, of 4 quarters
+    assert configs[DEMONSTRATIONS].sft.max_doublings == 2
     with refused(ConfigError, "--episodes", "96"):
         replace(table, episodes=100).command("ppo", records)
 
@@ -168,12 +187,11 @@ def sheet_of(tmp_path: Path) -> Any:
 
     records = Records(tmp_path, "c1")
     kept = {
-        START: record("c1", a="00 00 00 01"),
+        START: record("c1", a=" ".join(["00"] * 40)),
         DEMONSTRATIONS: record("c1", a=" ".join(["11"] * 38 + ["00"] * 2)),
         "ppo": record("c1", a=" ".join(["00"] * 38 + ["01"] * 2)),
         "grpo": record("c0", a="11"),
     }
-    kept[START] = record("c1", a=" ".join(["00"] * 40))
     for run, values in kept.items():
         episodes = 0 if run == START else 576
         curve = [(96, 24), (96, 48)] if run == "ppo" else []
@@ -190,8 +208,10 @@ def test_a_page_begins_with_where_a_control_wins_and_shows_one_commit(tmp_path: 
 
     text = page(sheet_of(tmp_path))
     first = text.splitlines()[2]
-    assert first.startswith("**A control wins** against ppo of seed 0")
-    assert "an arm wins against its control in none" in first
+    assert first.startswith(
+        "**The control wins** between ppo and the control that goes on with the demonstrations, "
+        "which solves 0.950 itself (1 demonstration a task, 576 episodes, seed 0). These are"
+    )
     assert "Of the 12 cells of the first table 9 are not run." in first
     assert "All figures are of c1." in text
     rows = {line.split(" | ")[1]: line for line in text.splitlines() if line.startswith("| 0 | ")}
@@ -208,8 +228,48 @@ def test_a_start_that_is_played_once_counts_as_equal_passes():
     from parts.learning.page import difference
 
     twice, once = record("c1", a="01 11 00 00"), record("c1", a="0 1 1 0")
-    assert difference(twice, once).mean == pytest.approx(4 / 8 - 3 / 8)
-    assert difference(twice, replace(once, protocol="q")) is None
+    assert difference([(twice, once)]).mean == pytest.approx(4 / 8 - 3 / 8)
+    assert difference([(twice, replace(once, protocol="q"))]) is None
+    both = difference([(twice, once), (once, once)])  # of two seeds
+    assert both.mean == pytest.approx((4 / 8 - 3 / 8) / 2)
+
+
+def test_the_first_line_judges_an_arm_once_over_its_seeds(tmp_path: Path):
+    from parts.learning.cells import OWN_SUCCESSES
+    from parts.learning.page import headline
+
+    sheet = sheet_of(tmp_path)
+    some = record("c1", a=" ".join(["10"] * 40))
+    more = record("c1", a=" ".join(["11"] * 30 + ["00"] * 10))
+    cells = {sheet.cell(seed, 1, 576, OWN_SUCCESSES): some for seed in (0, 1)}
+    cells |= {sheet.cell(seed, 1, 576, "expo"): more for seed in (0, 1)}
+    own = replace(more, own_start={"a": {"0": "0"}})  # another model's
+    cells[sheet.cell(0, 1, 576, "sac")] = own
+    sheet = replace(sheet, arms=dict.fromkeys(("expo", "sac"), ""), cells=cells, imitated="expo")
+    assert [*sheet.gains_over_seeds()] == [(1, 576, "expo", OWN_SUCCESSES)]
+    line = headline(sheet)
+    assert line.startswith(
+        "**The arm wins** between expo and the control that imitates EXPO's successes "
+        "(1 demonstration a task, 576 episodes, seeds 0 and 1). These are"
+    )
+    assert "sac" not in line and "Neither" not in line
+
+
+def test_an_arm_with_another_model_is_compared_with_its_own_start(tmp_path: Path):
+    from parts.learning.cells import DEMONSTRATIONS, START
+    from parts.learning.page import row
+
+    sheet = sheet_of(tmp_path)
+    cell = sheet.cell(0, 1, 576, "sac")
+    sac = record("c1", a=" ".join(["1"] * 20 + ["0"] * 20))
+    sac = replace(sac, own_start={"a": {str(trial): str(int(trial < 4)) for trial in range(40)}})
+    cells = {
+        sheet.cell(0, 1, 576, run): sheet.cells[sheet.cell(0, 1, 576, run)]
+        for run in (START, DEMONSTRATIONS)
+    } | {cell: sac}
+    sheet = replace(sheet, cells=cells)
+    entries = row(sheet, cell, sheet.gains())
+    assert entries[3].startswith("+0.400 [") and entries[4:6] == ["", ""]  # 20 of 40 less 4
 
 
 def test_a_picture_pools_the_seeds(tmp_path: Path):
@@ -222,3 +282,150 @@ def test_a_picture_pools_the_seeds(tmp_path: Path):
     (ppo,) = [each for cell, each in sheet.cells.items() if cell.run == "ppo"]
     points = training([ppo, replace(ppo, curve=[(96, 72)])])  # the second has made one update
     assert [(point.x, point.y) for point in points] == [(96, 0.5)]  # 24 + 72 of 192
+
+
+def test_a_run_whose_cells_stay_missing_is_played_once(tmp_path: Path, monkeypatch: Any):
+    """One that fails too, and what would begin from it; all others end."""
+    import subprocess
+
+    from parts.learning import schedule
+    from parts.learning.cells import DEMONSTRATIONS, START, Records, digest
+
+    records = Records(tmp_path / "cells", "c1")
+    table = table_of(tmp_path)
+    begun: list[str] = []
+
+    def begin(job: Any, *_: Any) -> subprocess.Popen[bytes]:
+        begun.append(job.run)
+        begin_start(table, b"weights")
+        job.place.mkdir(parents=True, exist_ok=True)
+        (job.place / "summary.json").touch()
+        return subprocess.Popen([sys.executable, "-c", f"raise SystemExit({job.run == 'expo'})"])
+
+    def keep(job: Any, records: Any) -> None:
+        start = "of a trial" if job.run == "ppo" else digest(table.place(START) / "sft")
+        for cell in table.cells(job.run):
+            records.write(cell, record("c1", start=start))
+
+    monkeypatch.setattr(schedule, "_start", begin)
+    monkeypatch.setattr(schedule, "_keep", keep)
+    ended: list[str] = []
+    failed = schedule.play(
+        [table], ["ppo", "expo", DEMONSTRATIONS], records, on_end=lambda job: ended.append(job.run)
+    )
+    assert sorted(begun) == ["expo", "ppo", START] and ended == [START]
+    assert sorted(job.run for job in failed) == ["expo", "ppo"]
+
+
+TOY = """# @package _global_
+defaults:
+  - override /env: toy
+  - override /model: toy
+  - override /algorithm: ppo
+runner:
+  val_before_train: false
+  logger: {logger_backends: []}
+cluster: {backend: local, torch_threads: 1}
+sft: {enabled: true, max_steps: 20, val_fraction: 0}
+env:
+  train: {total_num_envs: 24}
+  eval: {total_num_envs: 8, trials_per_task: 4}
+actor: {micro_batch_size: 16, global_batch_size: 16}
+"""
+
+
+@pytest.mark.long
+def test_two_cells_are_played_and_a_trial_leaves_them_alone(tmp_path: Path, monkeypatch: Any):
+    from parts.learning import runs
+    from parts.learning.cells import START, Records, digest
+    from parts.learning.runs import Arm, Table
+    from parts.learning.schedule import play
+    from parts.learning.sets import TaskSet
+
+    recipes = tmp_path / "experiment"
+    monkeypatch.setattr(runs, "RECIPES", recipes)
+    recipes.mkdir()
+    (recipes / "learning.yaml").write_text(TOY)
+    arms = {"ppo": Arm(["algorithm.critic_warmup_updates=1"])}
+    table = Table("toy", TaskSet(["reach-left"], 20), 0, 1, 48, arms, tmp_path / "runs")
+    records = Records(tmp_path / "cells", "c1")
+    begun: list[str] = []
+
+    def again(table: Table, records: Any) -> list[str]:
+        begun.clear()
+        assert play([table], ["ppo"], records, on_end=lambda job: begun.append(job.run)) == []
+        return [*begun]
+
+    assert again(table, records) == [START, "ppo"]
+    start, ppo = (records.finished(table.cell(run)) for run in (START, "ppo"))
+    assert start.start == ppo.start == digest(table.place(START) / "sft")
+    assert [each for each, _ in ppo.curve] == [24, 24] and ppo.episodes == 48
+    assert len(ppo.starts["reach-left"]) == 4 and "torch" in ppo.versions
+    metrics = (table.place("ppo") / "metrics.jsonl").read_text().splitlines()
+    updates = [line for line in map(json.loads, metrics) if "train/actor/policy_samples" in line]
+    trained = [line["train/actor/policy_samples"] for line in updates]
+    assert trained[0] == 0 < trained[1], "the first update trains the critic alone"
+    assert ppo.samples < sum(line["train/actor/trained_samples"] for line in updates)
+    assert again(table, records) == []
+
+    trial = replace(table, folder=tmp_path / "trial/runs", overrides=["sft.lr=0.01"])
+    assert again(trial, Records(tmp_path / "trial/cells", "c1")) == [START, "ppo"]
+    assert table.has_start(records) and again(table, records) == []
+
+    records.path(table.cell("ppo")).unlink()  # killed before its cell was kept
+    (table.place("ppo") / "summary.json").unlink()
+    assert again(table, records) == ["ppo"]
+    assert records.finished(table.cell("ppo")).starts == ppo.starts
+
+
+def test_weights_have_a_digest_and_an_empty_folder_none(tmp_path: Path, refused: Any):
+    from parts.learning.cells import digest
+
+    from rlcore.contracts.errors import CheckpointError
+
+    for name, content in (("one", b"1"), ("two", b"2"), ("three", b"1")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.safetensors").write_bytes(content)
+    one, two, three = (digest(tmp_path / name) for name in ("one", "two", "three"))
+    assert one == three != two
+    (tmp_path / "empty").mkdir()
+    with refused(CheckpointError, "safetensors"):
+        digest(tmp_path / "empty")
+
+
+def test_the_second_recipe_is_evaluated_as_the_first(tmp_path: Path):
+    pytest.importorskip("rlcore_env_metaworld")
+    pytest.importorskip("rlcore_model_gaussian")
+    from parts.learning.runs import RECIPES
+
+    import rlcore
+
+    first, second = (
+        rlcore.compose(str(RECIPES / name), "env.*.tasks=[reach-v3]")
+        for name in ("learning.yaml", "learning_gaussian.yaml")
+    )
+    assert second.env.eval == replace(first.env.eval, rollout_epoch=1)
+    assert (second.env.train, second.sft) == (first.env.train, first.sft)
+
+
+def test_every_arm_has_a_schedule_to_its_end(tmp_path: Path):
+    pytest.importorskip("rlcore_env_metaworld")
+    from parts.learning.cells import Records
+    from parts.learning.runs import Arm, Table
+    from parts.learning.sets import TaskSet, listed
+
+    import rlcore
+    from rlcore.plugins.registry import load_plugins
+
+    plugins = load_plugins()
+    installed = {kind: plugins.names(kind) for kind in ("algorithm", "model")}
+    arms = {name: Arm(**entries) for name, entries in listed()["arms"].items()}
+    arms = {name: arm for name, arm in arms.items() if not arm.missing(installed)}
+    tasks = TaskSet(["handle-press-v3"], 104)
+    table = Table("presses", tasks, 0, 1, 576, arms, tmp_path)
+    for name, arm in arms.items():
+        config = rlcore.compose(*table.command(name, Records(tmp_path, "c1"))[1:])
+        assert config.actor.optim.lr_scheduler == "cosine"
+        # 4 passes over 96 episodes of at most 11 chunks, 256 a step
+        assert config.actor.optim.total_training_steps == 6 * (arm.steps or 4 * 5), name
+        assert config.runner.val_before_train == (arm.recipe is not None)
