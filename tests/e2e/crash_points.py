@@ -172,6 +172,20 @@ SHAPES = {
             "runner.keep_last=2",
         )
     ),
+    "plateau": Shape(  # rounds of supervised training, until success stops rising
+        (
+            "train",
+            *COMMON,
+            *PPO,
+            "sft.until=plateau",
+            "sft.max_steps=4",
+            "sft.max_doublings=2",
+            "sft.lr_warmup_steps=2",
+            "sft.control=demonstrations",
+            "env.eval.total_num_envs=40",
+            "runner.max_epochs=1",
+        )
+    ),
     "data": Shape(  # demonstrations that lie beside the run
         ("train", *COMMON, *PPO, "runner.max_epochs=2", f"collect.path={LOGS}/data"),
         before=(

@@ -37,6 +37,8 @@ def test_more_points(tmp_path: Path):
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("shape", ["auto", "groups", "replay", "edits", "noise", "data", "older"])
+@pytest.mark.parametrize(
+    "shape", ["auto", "groups", "replay", "edits", "noise", "plateau", "data", "older"]
+)
 def test_some_points_of_other_runs(tmp_path: Path, shape: str):
     judge(tmp_path, "--shape", shape, "--sample", "20")

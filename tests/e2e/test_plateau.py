@@ -1,4 +1,4 @@
-"""Supervised training until success on validation starts stops rising, killed anywhere."""
+"""Supervised training until success on validation starts stops rising, ended and gone on with."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from internals import plateau, sft_stages
-from resume_cases import go_on, play
+from internals import HookError
+from resume_cases import go_on, play, plugged_in
 from safetensors.torch import load_file
 from sameness import assert_same, numbers
 
+from rlcore import hookimpl
 from rlcore.cli.main import main
-from rlcore.contracts.errors import CheckpointError, ConfigError, WorkerError
+from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.runs.tables import read_results
 
 WORDS = (
@@ -90,61 +91,42 @@ def test_the_control_goes_on_with_batches_of_no_round(whole: Path) -> None:
     assert history["train_loss"][0][0] == STEPS[-1]
 
 
+class Rounds:
+    """A plugin that notes which rounds play, and fails after the evaluation of one of them."""
+
+    def __init__(self, failing: int | None = None) -> None:
+        self._failing = failing
+        self.played: list[int] = []
+
+    @hookimpl
+    def rlcore_after_eval(self, label: str) -> None:
+        name, _, steps = label.partition("/steps_")
+        if name != "plateau":
+            return
+        self.played.append(int(steps))
+        if int(steps) == self._failing:
+            raise OSError("the disk is full")
+
+
+def stopped_after(log_path: Path, steps: int) -> Path:
+    """Start a run that a plugin ends after the evaluation of a round; return its folder."""
+    with plugged_in(Rounds(steps)), pytest.raises(HookError):
+        start(log_path, "sft.control=demonstrations")
+    return log_path / "run"
+
+
 @pytest.mark.quick(2)
-@pytest.mark.parametrize("call", [0, 1, 2])
-@pytest.mark.parametrize(
-    "function", ["train_supervised", "play_evaluation", "write_text", "remove_folder"]
-)
-def test_a_run_killed_in_any_round_goes_on_to_the_same_bits(
-    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, call: int
+@pytest.mark.parametrize("steps", STEPS)
+def test_a_run_that_ends_after_any_round_goes_on_to_the_same_bits(
+    whole: Path, tmp_path: Path, steps: int
 ) -> None:
-    """Killed before the round's training, its evaluation, its record, and its tidying up."""
-    with monkeypatch.context() as patch:
-        real, left = vars(plateau)[function], [*range(call)]
-
-        def killed(*arguments: Any, **keywords: Any) -> Any:
-            if not left:
-                raise WorkerError("the worker is gone")
-            left.pop()
-            return real(*arguments, **keywords)
-
-        patch.setattr(plateau, function, killed)
-        if function == "remove_folder" and call > 1:
-            pytest.skip("at most two policies are removed")
-        try:
-            start(tmp_path, "sft.control=demonstrations")
-        except WorkerError:
-            assert (tmp_path / "run" / "sft_rounds").is_dir() or call == 0
-        else:
-            pytest.skip("fewer policies are removed")
-    played = [path.parent.name for path in (tmp_path / "run/sft_rounds").glob("*/success.json")]
-    again: list[str] = []
-    original = plateau.play_evaluation
-
-    def counted(session: Any, label: str, *rest: Any) -> Any:
-        again.append(label.rpartition("_")[2])
-        return original(session, label, *rest)
-
-    monkeypatch.setattr(plateau, "play_evaluation", counted)
-    go_on(tmp_path / "run")
-    assert not {*again} & {*played}, "a finished round is not repeated"
-    same_start(whole, tmp_path / "run")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("function", ["_log", "sync", "load_policy", "remove_folder"])
-def test_a_run_killed_at_the_end_of_the_rounds_goes_on_to_the_same_bits(
-    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str
-) -> None:
-    def killed(*arguments: Any) -> None:
-        raise WorkerError("the worker is gone")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(sft_stages, function, killed)
-        with pytest.raises(WorkerError):
-            start(tmp_path, "sft.control=demonstrations")
-    go_on(tmp_path / "run")
-    same_start(whole, tmp_path / "run")
+    """Kills at every write are those of the shape `plateau` of `crash_points.py`."""
+    run = stopped_after(tmp_path, steps)
+    again = Rounds()
+    with plugged_in(again):
+        go_on(run)
+    assert again.played == [later for later in STEPS if later > steps]
+    same_start(whole, run)
 
 
 def same_start(one: Path, other: Path) -> None:
@@ -157,21 +139,8 @@ def same_start(one: Path, other: Path) -> None:
 
 @pytest.fixture(scope="module")
 def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run that was killed before its second round."""
-    folder = tmp_path_factory.mktemp("interrupted")
-    with pytest.MonkeyPatch.context() as patch:
-        real, left = plateau.train_supervised, [1]
-
-        def killed(*arguments: Any, **keywords: Any) -> Any:
-            if not left:
-                raise WorkerError("the worker is gone")
-            left.pop()
-            return real(*arguments, **keywords)
-
-        patch.setattr(plateau, "train_supervised", killed)
-        with pytest.raises(WorkerError):
-            start(folder)
-    return folder / "run"
+    """A run that ended before its second round."""
+    return stopped_after(tmp_path_factory.mktemp("interrupted"), STEPS[0])
 
 
 @pytest.mark.parametrize(
@@ -216,4 +185,4 @@ def test_the_bound_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert [line.split()[1] for line in lines] == ["16", "32", "64"]
     found = summary_of(tmp_path / "run")["plateau"]
     assert ("warning: sft.max_doublings=2" in said) is not found["reached"]
-    assert f"the start is the policy after {found['kept_steps']} steps" in said
+    assert f"the starting policy is the one after {found['kept_steps']} steps" in said

@@ -23,8 +23,7 @@ from rlcore.runs.history import read_history
 from rlcore.runs.parquet import read_note
 from rlcore.runs.state import OWN_DIGEST
 from rlcore.runs.trackers import read_metrics
-from rlcore.training import plateau, session
-from rlcore.training import sft as sft_stages
+from rlcore.training import session
 from rlcore.training import train as train_stages
 from rlcore.training.assembly import Assembly, assemble
 from rlcore.training.callbacks import HookError, ObserverWarning
@@ -68,7 +67,6 @@ __all__ = [
     "load_checkpoint",
     "make_group",
     "open_session",
-    "plateau",
     "play",
     "protocol_spec",
     "read_history",
@@ -78,7 +76,6 @@ __all__ = [
     "save_checkpoint",
     "session",
     "sft",
-    "sft_stages",
     "to_yaml",
     "train",
     "train_stages",
