@@ -73,7 +73,8 @@ def test_a_decayed_kl_equals_a_smaller_coefficient():
         policy = Bandit()
         learner = make_learner(policy, PPOConfig(update_epoch=2, **settings), total_updates)
         metrics = learner.update(bandit_rollout(policy, seed=0), 2)
-        assert metrics.get("train/actor/decay", 0.5) == 0.5
+        if total_updates is not None:
+            assert metrics["train/actor/decay"] == 0.5
         return [parameter.item() for parameter in policy.parameters()]
 
     # half of 4 updates is done: (1 - 0.5) / (1 - 0) = 0.5
