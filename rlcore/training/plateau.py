@@ -105,9 +105,9 @@ def train_to_plateau(session: Session, data: str | Path) -> tuple[dict[str, Any]
         stopped = f"sft.max_doublings={sft.max_doublings}"
         session.progress.line(
             f"warning: {stopped} ended supervised training before success had stopped rising: the "
-            "start is not at its plateau"
+            "starting policy is not at its plateau"
         )
-    session.progress.line(f"sft: the start is the policy after {best.steps} steps")
+    session.progress.line(f"sft: the starting policy is the one after {best.steps} steps")
     history = {
         **_merged(rounds.histories),
         "stopped": stopped,

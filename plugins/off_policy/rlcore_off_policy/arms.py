@@ -23,7 +23,7 @@ from rlcore.contracts.rng import DecisionKey, RowKeys
 
 SLOTS = 4096
 """Rows of the tables of chances and counts. A task has the row of its name's checksum, so that a
-policy that is evaluated on some of its tasks finds theirs."""
+policy that is evaluated on some of the tasks of its training reads the rows of these tasks."""
 UNUSED = -1
 """Number that is recorded for a decision in which the value had no effect; it is not counted."""
 
