@@ -20,16 +20,11 @@ from torch.nn import functional
 
 from rlcore.contracts.protocols import Inputs
 from rlcore.contracts.rng import RowKeys
+from rlcore_off_policy.sizes import EMBEDDING_WIDTH, PIXELS, VOCABULARY, convolutions
 
-PIXELS = 64
-"""Longest side of an image after downscaling."""
 SHIFT = 4
 """Largest random shift of an image in pixels, in each direction, for augmentation (DrQ, arXiv
 2004.13649)."""
-_CHANNELS = (16, 32, 32, 32)
-_SMALLEST = 4  # side at which convolutions end
-_VOCABULARY = 1024  # token ids are taken modulo this
-_EMBEDDING_WIDTH = 16
 
 
 class Encoder(nn.Module):
@@ -58,9 +53,9 @@ class Encoder(nn.Module):
         )
         states = sum(rows[name].size for name in self._states)
         self.state = _bounded(states, width) if states else None
-        self.words = nn.Embedding(_VOCABULARY, _EMBEDDING_WIDTH) if self._token_names else None
+        self.words = nn.Embedding(VOCABULARY, EMBEDDING_WIDTH) if self._token_names else None
         outputs = len(self._images) + bool(states)
-        words = len(self._token_names) * _EMBEDDING_WIDTH
+        words = len(self._token_names) * EMBEDDING_WIDTH
         self.size = outputs * width + words + len(self.scalars)
 
     def forward(self, inputs: Mapping[str, Tensor], shift: Tensor | None = None) -> Tensor:
@@ -80,7 +75,7 @@ class Encoder(nn.Module):
         if self.words is not None:
             for name in self._token_names:
                 ids = inputs[name].to(device, torch.int64).reshape(len(inputs[name]), -1)
-                features.append(self.words(ids.remainder(_VOCABULARY)).mean(1))
+                features.append(self.words(ids.remainder(VOCABULARY)).mean(1))
         for name in self.scalars:
             features.append(inputs[name].to(device, torch.float32)[:, None])
         return torch.cat(features, dim=1)
@@ -146,23 +141,14 @@ def _shifted(images: Tensor, shift: Tensor) -> Tensor:
 
 
 def _convolutions(image: np.ndarray, width: int) -> nn.Sequential:
-    """Build the layers from an image uint8 `[..., h, w, 3]` to `width` features.
-
-    Convolutions have stride 4 while the longer side exceeds PIXELS / 2, then stride 2, until it is
-    at most 4 or four convolutions are made; a bounded linear layer follows.
-    """
-    height, across = (min(side, PIXELS) for side in image.shape[-3:-1])
-    channels = image.size // (image.shape[-3] * image.shape[-2])
+    """Build the layers from an image uint8 `[..., h, w, 3]` to `width` features: convolutions
+    (:func:`rlcore_off_policy.sizes.convolutions`), then a bounded linear layer."""
+    height, across = image.shape[-3:-1]
+    sizes, left = convolutions(height, across, image.size // (height * across))
     layers: list[nn.Module] = []
-    for outputs in _CHANNELS:
-        if max(height, across) <= _SMALLEST:
-            break
-        large = max(height, across) > PIXELS // 2
-        kernel, stride, padding = (8, 4, 2) if large else (3, 2, 1)
-        layers += [nn.Conv2d(channels, outputs, kernel, stride, padding), nn.ReLU(inplace=True)]
-        channels = outputs
-        height, across = ((side + 2 * padding - kernel) // stride + 1 for side in (height, across))
-    return nn.Sequential(*layers, nn.Flatten(), _bounded(channels * height * across, width))
+    for size in sizes:
+        layers += [nn.Conv2d(*size), nn.ReLU(inplace=True)]
+    return nn.Sequential(*layers, nn.Flatten(), _bounded(left, width))
 
 
 def _bounded(size: int, width: int) -> nn.Sequential:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
+from rlcore_off_policy.sizes import EMBEDDING_WIDTH, encoder_parameters, mlp_parameters
 from rlcore_weights.headers import read_headers
 
 from rlcore.config.schema import ModelConfig, When, key
@@ -62,6 +63,7 @@ def policy_spec(config: GaussianConfig, env: EnvSpec) -> PolicySpec:
         read_headers(Path(config.model_path) / WEIGHTS)
     cameras = env.cameras[: config.num_images_in_input]
     pixels = sum(prod((camera.height, camera.width, 3)) for camera in cameras)
+    parameters = _parameters(config, env)
     numbers = env.state_dim + 1 + config.num_action_chunks * env.action_dim  # fp32
     return PolicySpec(
         name="gaussian",
@@ -72,6 +74,21 @@ def policy_spec(config: GaussianConfig, env: EnvSpec) -> PolicySpec:
         action_horizon=config.num_action_chunks,
         value_dim=1 if config.add_value_head else 0,
         sft_objective="mean_squared_error",
+        parameters=parameters,
+        trainable_parameters=parameters,
         sample_bytes=pixels + 2 * WORDS + 4 * numbers,
         reparameterized=True,
     )
+
+
+def _parameters(config: GaussianConfig, env: EnvSpec) -> int:
+    """Return the number of parameters of the policy, and of the critic if there is one."""
+    width = config.features
+    images = [(camera.height, camera.width) for camera in env.cameras[: config.num_images_in_input]]
+    encoder = encoder_parameters(images, env.state_dim, width)
+    size = (len(images) + bool(env.state_dim)) * width + EMBEDDING_WIDTH
+    entries = config.num_action_chunks * env.action_dim
+    count = encoder + mlp_parameters(size, config.hidden, 2 * entries)  # mean and log std
+    if config.add_value_head:
+        count += encoder + mlp_parameters(size + config.critic_elapsed, config.hidden, 1)
+    return count

@@ -42,6 +42,21 @@ def observed(policy, env=ENV):
     return inputs, {name: torch.from_numpy(array) for name, array in inputs.items()}
 
 
+@pytest.mark.parametrize("value", [True, False])
+@pytest.mark.parametrize("elapsed", [True, False])
+@pytest.mark.parametrize(("cameras", "state"), [(0, 2), (1, 0), (2, 5)])
+@pytest.mark.parametrize("side", [4, 20, 64, 100])
+def test_the_spec_counts_the_parameters(value, elapsed, cameras, state, side):
+    env = fake_env(cameras=cameras, state=state)
+    sized = tuple(replace(camera, height=side, width=side + 7) for camera in env.cameras)
+    env = replace(env, cameras=sized)
+    settings = {"add_value_head": value, "critic_elapsed": elapsed, "num_images_in_input": 2}
+    config = GaussianConfig(hidden=[8, 6], features=5, num_action_chunks=3, **settings)
+    count = sum(parameter.numel() for parameter in make(config, env_spec=env).parameters())
+    spec = policy_spec(config, env)
+    assert spec.parameters == spec.trainable_parameters == count
+
+
 def test_the_deterministic_action_is_the_squashed_mean():
     policy = build()
     output = policy.act(observed(policy)[0], KEYS, deterministic=True)

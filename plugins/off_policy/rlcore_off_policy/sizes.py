@@ -1,0 +1,73 @@
+"""Sizes of the layers of encoders and MLPs. Imports no tensor library, so that a model's spec can
+count its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+PIXELS = 64
+"""Longest side of an image after downscaling."""
+VOCABULARY = 1024
+"""Token ids are taken modulo this."""
+EMBEDDING_WIDTH = 16
+_CHANNELS = (16, 32, 32, 32)
+_SMALLEST = 4  # side at which convolutions end
+
+
+class Convolution(NamedTuple):
+    """The sizes of a convolution, those of its kernel and padding in pixels of both directions."""
+
+    inputs: int
+    outputs: int
+    kernel: int
+    stride: int
+    padding: int
+
+
+def convolutions(height: int, width: int, channels: int) -> tuple[list[Convolution], int]:
+    """Return the convolutions of an image of at most PIXELS a side, and the numbers they leave.
+
+    Convolutions have stride 4 while the longer side exceeds PIXELS / 2, then stride 2, until it is
+    at most 4 or four convolutions are made.
+    """
+    sides = [min(height, PIXELS), min(width, PIXELS)]
+    found = []
+    for outputs in _CHANNELS:
+        if max(sides) <= _SMALLEST:
+            break
+        kernel, stride, padding = (8, 4, 2) if max(sides) > PIXELS // 2 else (3, 2, 1)
+        found.append(Convolution(channels, outputs, kernel, stride, padding))
+        channels = outputs
+        sides = [(side + 2 * padding - kernel) // stride + 1 for side in sides]
+    return found, channels * sides[0] * sides[1]
+
+
+def encoder_parameters(images: Sequence[tuple[int, int]], state: int, width: int) -> int:
+    """Return the parameters of an encoder that also reads token ids.
+
+    Args:
+        images: height and width of each image, of three channels.
+        state: entries of the state; 0: there is none.
+        width: features of each image, and of the state.
+    """
+    count = VOCABULARY * EMBEDDING_WIDTH
+    count += _bounded_parameters(state, width) if state else 0
+    for height, across in images:
+        layers, left = convolutions(height, across, 3)
+        count += sum(
+            layer.outputs * (layer.inputs * layer.kernel**2 + 1) for layer in layers
+        ) + _bounded_parameters(left, width)
+    return count
+
+
+def mlp_parameters(size: int, hidden: Sequence[int], outputs: int) -> int:
+    """Return the parameters of an MLP: linear layers, with LayerNorm between them."""
+    linear = sum((before + 1) * after for before, after in pairwise([size, *hidden, outputs]))
+    return linear + 2 * sum(hidden)
+
+
+def _bounded_parameters(size: int, width: int) -> int:
+    """Return the parameters of a linear layer with LayerNorm."""
+    return (size + 1) * width + 2 * width
