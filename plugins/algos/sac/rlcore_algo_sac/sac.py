@@ -170,7 +170,7 @@ class Losses:
         """Return alpha log pi(a | s) - mean_i Q_i(s, a), `[B]`, and metrics.
 
         If alpha is learned, its loss -log(alpha) (log pi(a | s) + target entropy) is added; with
-        `imitation`, its multiple of the supervised loss of demonstrations.
+        `imitation_coefficient`, its multiple of the supervised loss of demonstrations.
 
         Args:
             shown: rows of demonstrations, int64.
@@ -198,9 +198,10 @@ class Losses:
             losses = losses - self._temperature.log * (density.detach() + target)
         # a micro-batch may have none of the batch's demonstrations
         imitated = torch.isin(rows, shown).nonzero().squeeze(1)
-        if config.imitation and len(imitated):
+        if config.imitation_coefficient and len(imitated):
             imitation = self._imitation(inputs, rows, keys, imitated)
-            losses = losses.index_add(0, imitated.to(losses.device), config.imitation * imitation)
+            weighted = config.imitation_coefficient * imitation
+            losses = losses.index_add(0, imitated.to(losses.device), weighted)
             metrics["train/actor/imitation"] = metric.mean(
                 imitation, torch.ones_like(imitation, dtype=torch.bool)
             )

@@ -37,7 +37,7 @@ class SACConfig(AlgorithmConfig):
     warmup: int = key(
         "first updates, in which only the critics are trained, for a policy that demonstrations "
         "have trained; 0: the policy is trained from the first update on",
-        0,
+        2,
         minimum=0,
     )
     steps: int = key("gradient steps of the critics in an update", 200, minimum=1)
@@ -49,7 +49,7 @@ class SACConfig(AlgorithmConfig):
         minimum=0,
         maximum=1,
     )
-    imitation: float = key(
+    imitation_coefficient: float = key(
         "weight of the policy's supervised loss on the demonstrations of a batch, beside its own; "
         "0: it learns from the critics alone",
         0.0,
@@ -129,5 +129,5 @@ def needs(config: SACConfig) -> AlgorithmNeeds:
         networks=(critic, temperature) if config.alpha_lr else (critic,),
         replay=ReplayNeeds(config.replay_mib * 2**20),
         demonstrations=config.demonstrations > 0,
-        imitation=config.demonstrations > 0 and config.imitation > 0,
+        imitation=config.demonstrations > 0 and config.imitation_coefficient > 0,
     )

@@ -15,6 +15,7 @@ SETTINGS: dict[str, Any] = {
     "tau": 0.1,
     "alpha": 1e-3,
     "alpha_lr": 0.0,
+    "warmup": 0,
 }
 
 
@@ -27,6 +28,6 @@ class TestSAC(ReplayConformance):
 class TestSACWithDemonstrations(ReplayConformance):
     name = "sac"
     settings: ClassVar[dict[str, Any]] = {
-        **SETTINGS, "imitation": 0.1, "alpha_lr": 1e-3, "backup_entropy": True, "critics": 3,
-        "chunks": 2, "warmup": 1, "target_entropy": -1.0,
+        **SETTINGS, "imitation_coefficient": 0.1, "alpha_lr": 1e-3, "backup_entropy": True,
+        "critics": 3, "chunks": 2, "warmup": 1, "target_entropy": -1.0,
     }  # fmt: skip

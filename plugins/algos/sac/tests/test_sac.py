@@ -29,6 +29,9 @@ LOGPROBS = -0.5 * torch.from_numpy(KEYS.normal("initial", (1, 1))).flatten().squ
 class Rows:
     """Rows of a replay: one that goes on, one that ended in success, one that a time limit cut."""
 
+    def count(self, kind=None):
+        return ROWS
+
     def inputs(self, rows):
         return {"features": torch.ones(len(rows), 1)}
 
@@ -49,8 +52,8 @@ class Rows:
         )
 
 
-def losses_of(**settings):
-    """Losses for the bandit; the critics value everything at 1 and 3."""
+def learning_of(**settings):
+    """Learning of the bandit; the critics value everything at 1 and 3."""
     bandit = Bandit(values=0)
     networks = SAC(SACConfig(**{**SMALL, "alpha_lr": settings.get("alpha_lr", 0.0)})).networks(
         bandit.spec, bandit_inputs(1)
@@ -59,14 +62,29 @@ def losses_of(**settings):
         for head, value in zip(networks["critic"].heads, (1.0, 3.0), strict=True):
             head[-1].weight.zero_()
             head[-1].bias.fill_(value)
-    learning = SimpleNamespace(
+    return SimpleNamespace(
         policy=bandit,
         env=fake_env(action=1),
         networks=networks,
         target_networks={"critic": networks["critic"]},
         replay=Rows(),
+        statistics={},
+        sample=lambda count, kind: torch.arange(count),
+        step=lambda rows, loss, trains: trains,
     )
-    return Losses(SACConfig(**{**SMALL, **settings}), learning)
+
+
+def losses_of(**settings):
+    return Losses(SACConfig(**{**SMALL, **settings}), learning_of(**settings))
+
+
+def test_the_critics_learn_alone_in_the_first_two_updates():
+    learning = learning_of()
+    trained = []
+    for learning.update in range(4):
+        steps = SAC(SACConfig(steps=2, batch_size=4)).updates(learning)
+        trained.append([name for trains in steps for name in trains])
+    assert trained == [["critic"] * 2] * 2 + [["critic", "critic", "policy"]] * 2
 
 
 def test_targets_take_the_smaller_of_two_critics():
@@ -110,13 +128,13 @@ def test_a_learned_temperature_has_its_loss_beside_the_policys():
 
 
 def test_imitation_is_of_demonstrations_alone():
-    losses, metrics = losses_of(imitation=2.0).policy(ALL[1:2], ALL, KEYS)
+    losses, metrics = losses_of(imitation_coefficient=2.0).policy(ALL[1:2], ALL, KEYS)
     # the bandit's error is (0.5 - 0)^2
     expected = 0.25 * LOGPROBS - 2.0 + 2.0 * 0.25 * torch.tensor([0.0, 1.0, 0.0])
     torch.testing.assert_close(losses, expected)
     assert "train/actor/imitation" in metrics
     # the micro-batch has none of the batch's demonstrations, which are rows 7 and 8
-    without, _ = losses_of(imitation=2.0).policy(torch.tensor([7, 8]), ALL, KEYS)
+    without, _ = losses_of(imitation_coefficient=2.0).policy(torch.tensor([7, 8]), ALL, KEYS)
     torch.testing.assert_close(without, 0.25 * LOGPROBS - 2.0)
     assert "train/actor/imitation" not in losses_of().policy(ALL[1:2], ALL, KEYS)[1]
 
@@ -133,6 +151,6 @@ def test_what_it_cannot_train_is_refused(refused):
 
 def test_it_asks_for_demonstrations_where_it_has_a_share_of_them():
     assert needs(SACConfig()).demonstrations and not needs(SACConfig()).imitation
-    assert needs(SACConfig(imitation=0.1)).imitation
-    without = needs(SACConfig(demonstrations=0.0, imitation=0.1))
+    assert needs(SACConfig(imitation_coefficient=0.1)).imitation
+    without = needs(SACConfig(demonstrations=0.0, imitation_coefficient=0.1))
     assert not without.demonstrations and not without.imitation
