@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from rlcore.checks import held_out
+from rlcore.checks.draws import evaluation_draws
 from rlcore.checks.facts import Facts
 from rlcore.checks.subject import Subject
 
@@ -76,15 +77,15 @@ def training_has_trials(facts: Facts) -> Iterator[str]:
 
 @CHECKS.add
 def passes_differ(facts: Facts) -> Iterator[str]:
-    """Check that repeated evaluation passes can differ: that the policy draws random numbers.
+    """Check that repeated evaluation passes can differ: that they draw random numbers.
 
     A policy that draws none plays the same episodes in every pass.
     """
     env = facts.config.env.eval
     policy = facts.policy
-    if policy is None or env.rollout_epoch == 1 or policy.starts_from_noise:
+    if policy is None or env.rollout_epoch == 1:
         return
-    if facts.config.rollout.eval_deterministic:
+    if not evaluation_draws(facts.config, policy, facts.acting_needs):
         yield (
             "env.eval.rollout_epoch must be 1 with rollout.eval_deterministic=true: without "
             f"exploration {policy.name} draws nothing, so every pass would play the same episodes; "

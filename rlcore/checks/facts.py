@@ -46,6 +46,8 @@ class Facts:
         trained_in: env that the initial checkpoint was trained in; None if there is no checkpoint,
             or it does not record its env.
         further: specs of additional envs to evaluate on, by the name of their side.
+        acting_needs: needs of the algorithm whose networks act, also where nothing is trained; None
+            if no algorithm is chosen.
     """
 
     config: RunConfig
@@ -56,6 +58,7 @@ class Facts:
     policy_env: EnvSpec
     trained_in: EnvFacts | None = None
     further: Mapping[str, EnvSpec] = field(default_factory=dict)
+    acting_needs: AlgorithmNeeds | None = None
 
     @property
     def workers(self) -> dict[str, int]:
@@ -202,15 +205,16 @@ def gather_facts(
         for instruction in spec.all_instructions
     )
     policy_env = replace(envs["train"], episode_instructions=tuple(dict.fromkeys(instructions)))
-    trains = bool(config.algorithm.name) and not config.runner.only_eval
+    needs = algorithm_needs(config, registry) if config.algorithm.name else None
     facts = Facts(
         config=config,
         envs=envs,
         policy=None,
-        needs=algorithm_needs(config, registry) if trains else None,
+        needs=None if config.runner.only_eval else needs,
         placement=plan or plan_run(config, find_inventory(config.cluster), registry),
         policy_env=policy_env,
         further=further,
+        acting_needs=needs,
     )
     return with_policy(facts, config.actor.model, registry)
 

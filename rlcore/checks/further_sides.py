@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rlcore.config.component_specs import ask_spec
+from rlcore.checks.draws import evaluation_draws
+from rlcore.config.component_specs import algorithm_needs, ask_spec
 from rlcore.config.schema import EnvConfig, RunConfig
 from rlcore.config.schema.env import OWN_INSTRUCTIONS
 from rlcore.contracts.errors import ConfigError, UserError
@@ -35,7 +36,7 @@ def further_sides(
     """Return the configurations whose `env.eval` a training run also plays, by name of the side.
 
     Empty in a run that only evaluates. Validation starts that choose a checkpoint are played in two
-    passes, unless the policy draws nothing, so that both passes would be equal.
+    passes, unless neither the policy nor the algorithm draws, so that both would be equal.
 
     Args:
         policy: spec of the policy; None: not known, it counts as one that draws.
@@ -52,8 +53,10 @@ def further_sides(
         env.eval, rollout_epoch=1, video_cfg=replace(env.eval.video_cfg, save_video=False)
     )
     if trials := env.validation.trials_per_task:
-        draws = policy is None or policy.starts_from_noise or not config.rollout.eval_deterministic
-        passes = 2 if config.selects_on_validation and draws else 1
+        passes = 1
+        if config.selects_on_validation:
+            needs = algorithm_needs(config, registry) if config.algorithm.name else None
+            passes = 2 if evaluation_draws(config, policy, needs) else 1
         side = replace(
             single_pass, split="validation", trials_per_task=trials, rollout_epoch=passes
         )

@@ -404,6 +404,8 @@ class AlgorithmNeeds:
             (`Learning.total_updates`), so `runner.max_epochs` must not be -1.
         samples: largest number of decisions for each row that its acting head asks of the policy in
             one forward, for the memory estimate.
+        draws: its acting head uses the random keys of a decision also in an evaluation without
+            exploration, so that passes over the same starts differ.
     """
 
     values: bool = False
@@ -421,6 +423,7 @@ class AlgorithmNeeds:
     frozen: bool = False
     limited_updates: bool = False
     samples: int = 1
+    draws: bool = False
 
     @property
     def stale_refusal(self) -> str | None:

@@ -38,7 +38,7 @@ GRAD_NORM = 1.0
 RECENT = 50
 """Training fails if most of the last RECENT steps, or most of all steps, were skipped."""
 
-PLATEAU = 0.05
+LEVEL = 0.05
 """Validation has levelled off if the best late loss is less than this share below the best early
 one."""
 
@@ -108,9 +108,9 @@ class SupervisedHistory:
 
     @property
     def plateaued(self) -> bool:
-        """Return whether validation has levelled off (see :data:`PLATEAU`)."""
+        """Return whether validation has levelled off (see :data:`LEVEL`)."""
         improvement = self.late_improvement
-        return improvement is not None and improvement < PLATEAU
+        return improvement is not None and improvement < LEVEL
 
     def summary(self) -> dict[str, Any]:
         """Return all attributes and properties as values that JSON can hold."""

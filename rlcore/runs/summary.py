@@ -116,8 +116,8 @@ class Summary(_Measured, total=False):
     (after - before); `seed`, the root seed; `seconds`, wall seconds by phase; `env_steps` and
     `episodes`, totals of training without evaluations; `versions` of packages.
 
-    Keys of some summaries: `success_sampling`, before training, of the policy as it samples in
-    training (`runner.val_sampling`); `success_control`, `control_difference` (control - before,
+    Keys of some summaries: `success_sampling`, before training, with the model's own
+    noise (`runner.val_sampling`); `success_control`, `control_difference` (control - before,
     paired) and `control` (its amount of work), if the run has a supervised control; `success_best`
     and `best_difference` (also minus before), if the best checkpoint of the run was evaluated (with
     validation starts it is the one of `success_after`); `success_control_best` and

@@ -21,7 +21,8 @@ from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.worker_specs import Member, WorkerSpecs
 
 SAMPLING = "sampling"
-"""Name of the evaluation of a policy as it samples in training."""
+"""Name of the evaluation of a policy with the model's own noise of training, without exploration
+that the algorithm adds."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Assembly:
         """Return the assembly for an evaluation of a side.
 
         A further side takes the place of "eval", with its own configuration. SAMPLING is the side
-        "eval" with the decisions of training rollouts.
+        "eval" with the model's own noise of training rollouts.
         """
         if side == SAMPLING:
             rollout = replace(self.config.rollout, eval_deterministic=False, eval_temperature=None)

@@ -53,8 +53,8 @@ def evaluate(
         session: the run.
         label: name of this evaluation ("before", "after", "step_000010", ...).
         update: number of updates done so far, logged as the step of the metrics.
-        side: the side of the run to play; SAMPLING plays "eval" as in training. For other sides
-            than "eval", metrics are logged as `eval/SIDE/*`.
+        side: the side of the run to play; SAMPLING plays "eval" with the model's noise of training.
+            For other sides than "eval", metrics are logged as `eval/SIDE/*`.
         policy: a name that is added to the metrics' names (`eval/POLICY/*`) if the evaluated
             policy is not the one in training, such as "best".
 
@@ -132,7 +132,7 @@ def play_evaluation(
 def sampling_warning(
     deterministic: Sequence[EpisodeResult], sampled: Sequence[EpisodeResult], key: str
 ) -> Iterator[str]:
-    """Yield a warning if the policy never succeeds as it samples in training, but does otherwise.
+    """Yield a warning if the policy never succeeds with its model's noise, but does without.
 
     Args:
         deterministic, sampled: rows of the two evaluations before training.
@@ -143,9 +143,9 @@ def sampling_warning(
         return
     remedy = f"a lower actor.model.{key}" if key else "less noise of the model"
     yield (
-        f"warning: as it samples in training the policy solved none of {len(sampled)} episodes, "
-        f"and {successes} of {len(deterministic)} without exploration noise: training sees no "
-        f"success to learn from; {remedy} may help"
+        "warning: with the model's own noise of training the policy solved none of "
+        f"{len(sampled)} episodes, and {successes} of {len(deterministic)} without it: training "
+        f"may see no success to learn from; {remedy} may help"
     )
 
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import copy
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
 
-from rlcore.checks.further_sides import FORGETTING
+from rlcore.checks.further_sides import FORGETTING, PLATEAU
+from rlcore.config.schema import RunnerConfig
 from rlcore.contracts.errors import MicroBatchError, WorkerError
 from rlcore.runs.checkpoint import POLICY
 from rlcore.runs.history import read_history
@@ -199,7 +201,7 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
         session.collect_trace()
         if not session.config.selects_on_validation:
             session.successes.append(metrics["env/success_once"])
-        evaluation_seconds = _remaining_evaluation_seconds(session, update)
+        evaluation_seconds = remaining_evaluation_seconds(runner, session.clock.seconds, update)
         session.progress.update_line(update, runner.max_epochs, metrics, evaluation_seconds)
         for warning in sorted({*session.group.remarks()} - session.warned):
             session.warned.add(warning)
@@ -220,14 +222,24 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
     return update
 
 
-def _remaining_evaluation_seconds(session: Session, update: int) -> float:
+def remaining_evaluation_seconds(
+    runner: RunnerConfig, seconds: Mapping[str, float], update: int
+) -> float:
     """Estimate the seconds that the evaluations after an update will take until the end of the run.
 
-    The estimate is their number times the mean duration of the evaluations so far; 0 without any.
+    The estimate is their number times the mean duration of such evaluations so far; 0 without any.
+    Those on other starts or tasks, of which none follow, do not count.
+
+    Args:
+        runner: settings with the number of updates and of those between evaluations.
+        seconds: wall seconds so far by phase, `eval_LABEL` of an evaluation.
+        update: number of updates done.
     """
-    runner = session.config.runner
+    others = tuple(f"eval_{side}/" for side in (PLATEAU, FORGETTING, SAMPLING))
     durations = [
-        seconds for phase, seconds in session.clock.seconds.items() if phase.startswith("eval_")
+        duration
+        for phase, duration in seconds.items()
+        if phase.startswith("eval_") and not phase.startswith(others)
     ]
     last = runner.max_epochs - 1
     interval = runner.val_check_interval

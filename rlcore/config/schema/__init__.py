@@ -26,7 +26,7 @@ from rlcore.config.schema.plugins import PluginConfig, PluginsConfig
 from rlcore.config.schema.rollout import RolloutConfig, RolloutModelConfig
 from rlcore.config.schema.runner import LoggerConfig, RunnerConfig
 from rlcore.config.schema.sources import Sources
-from rlcore.config.schema.supervised import OWN_SUCCESSES, PLATEAU, CollectConfig, SFTConfig
+from rlcore.config.schema.supervised import OWN_SUCCESSES, UNTIL_PLATEAU, CollectConfig, SFTConfig
 from rlcore.config.schema.wrappers import AlgorithmWrapping, EnvWrapping
 
 __all__ = [
@@ -113,7 +113,7 @@ class RunConfig(Settings):
     @property
     def trains_to_plateau(self) -> bool:
         """Return whether success on validation starts ends supervised training (`sft.until`)."""
-        return self.sft.enabled and self.sft.until == PLATEAU and not self.runner.only_eval
+        return self.sft.enabled and self.sft.until == UNTIL_PLATEAU and not self.runner.only_eval
 
     @property
     def active_envs(self) -> dict[str, EnvConfig]:

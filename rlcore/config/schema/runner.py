@@ -52,8 +52,9 @@ class RunnerConfig(Settings):
     only_eval: bool = key("evaluate the model and stop", False)
     val_before_train: bool = key("evaluate before the first update", True)
     val_sampling: bool = key(
-        "before the first update, also evaluate the policy as it samples in training, on the same "
-        "starts, and warn if it never succeeds",
+        "before the first update, also evaluate the policy with the model's own noise of training, "
+        "without exploration that the algorithm adds, on the same starts, and warn if it never "
+        "succeeds",
         False,
         when=(
             When("val_before_train", (True,)),

@@ -59,7 +59,7 @@ class CollectConfig(Settings):
 WHEN_ENABLED = When("enabled", (True,))
 OWN_SUCCESSES = "own_successes"
 MAX_STEPS = "max_steps"
-PLATEAU = "plateau"
+UNTIL_PLATEAU = "plateau"
 
 
 @dataclass
@@ -83,7 +83,7 @@ class SFTConfig(Settings):
         "success, the first of equals, are kept; each doubling has a new optimizer, and its own "
         "warm-up and schedule of the learning rate",
         MAX_STEPS,
-        choices=(MAX_STEPS, PLATEAU),
+        choices=(MAX_STEPS, UNTIL_PLATEAU),
         when=WHEN_ENABLED,
     )
     max_doublings: int = key(
@@ -91,7 +91,7 @@ class SFTConfig(Settings):
         6,
         minimum=2,
         maximum=20,
-        when=(WHEN_ENABLED, When("until", (PLATEAU,))),
+        when=(WHEN_ENABLED, When("until", (UNTIL_PLATEAU,))),
     )
     batch_size: int = key("frames per optimizer step", 64, minimum=1, when=WHEN_ENABLED)
     lr: float = key("learning rate", 1e-3, exclusive_minimum=0, when=WHEN_ENABLED)

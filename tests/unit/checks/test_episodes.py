@@ -68,6 +68,16 @@ def test_repeated_passes_and_temperatures_that_have_an_effect(facts, problems):
     assert problems(replace(found, policy=flow)) == []
 
 
+@pytest.mark.parametrize("evaluates", ["true", "false"])
+def test_passes_differ_where_the_acting_head_draws(facts, problems, evaluates):
+    """Also in an evaluation, in which the algorithm's networks act."""
+    twice = ("actor.global_batch_size=256", "env.eval.rollout_epoch=2")
+    found = facts(*twice, f"runner.only_eval={evaluates}")
+    assert any("env.eval.rollout_epoch" in problem for problem in problems(found))
+    drawing = replace(found, acting_needs=replace(found.acting_needs, draws=True))
+    assert problems(drawing) == []
+
+
 def test_validation_starts_are_neither_trained_on_nor_held_out(facts, problems, reported):
     found = facts("env.eval.split=validation", "env.eval.trials_per_task=3")
     assert not [text for text in problems(found) if "trials" in text or "split" in text]

@@ -80,6 +80,22 @@ def test_a_policy_that_draws_nothing_plays_once(word, noise, passes):
 
 
 @pytest.mark.parametrize(
+    ("words", "passes"),
+    [
+        (["algorithm.edits=0", "algorithm.samples=1"], 1),
+        (["algorithm.edits=2", "algorithm.samples=1"], 2),  # their noise is drawn
+        (["algorithm.edits=0", "algorithm.samples=4"], 2),  # all but the first explore
+    ],
+)
+def test_an_algorithm_that_draws_while_acting_plays_twice(words, passes):
+    settings = ["env=toy", "model=toy", "algorithm=expo", TWO, *CHOOSES, *words]
+    config = compose([*settings, "runner.keep_best=true", "rollout.eval_deterministic=true"])
+    policy = PolicySpec("some", 0, 0, 0, 1, 1)
+    (side,) = further_sides(config, load_plugins(), policy).values()
+    assert side.env.eval.rollout_epoch == passes
+
+
+@pytest.mark.parametrize(
     ("words", "trials"),
     [
         ([], 100),  # 200 over two tasks

@@ -10,6 +10,7 @@ def rows(successes: int) -> list[EpisodeResult]:
 
 def test_the_warning_names_the_key_that_scales_the_noise():
     (said,) = sampling_warning(rows(3), rows(0), "openpi.noise_level")
+    assert "the model's own noise" in said
     assert "none of 4" in said and "3 of 4" in said and "actor.model.openpi.noise_level" in said
     (said,) = sampling_warning(rows(3), rows(0), "")
     assert "actor.model" not in said

@@ -155,4 +155,5 @@ def needs(config: ExpoConfig) -> AlgorithmNeeds:
         demonstrations=bool(config.explore) or (imitates and config.demonstrations > 0),
         imitation=imitates,
         samples=config.samples,
+        draws=config.samples > 1 or config.edits > 0,
     )
