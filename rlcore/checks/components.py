@@ -9,6 +9,7 @@ from pathlib import Path
 from rlcore.checks.facts import Facts
 from rlcore.checks.subject import Subject
 from rlcore.config.schema import RunConfig
+from rlcore.contracts.specs import PolicySpec
 from rlcore.runs.acting import PLACE, acting_algorithm
 from rlcore.runs.env_facts import EnvFacts
 
@@ -132,12 +133,48 @@ def algorithm_gets_what_it_learns_from(facts: Facts) -> Iterator[str]:
             f"collect.path must name a data set, as {name} learns from demonstrations, or "
             "sft.enabled be true, which collects them, got null and false"
         )
+    yield from _targets_of_demonstrations(facts, needs.demonstration_chunks, policy)
     if (needs.replay or needs.networks) and facts.placement.shards > 1:
         yield (
             f"actor.fsdp_config.sharding_strategy must be no_shard with these settings of {name}: "
             "processes that divide parameters can't yet learn from a replay or train networks of "
             "the algorithm, got "
             f"{config.actor.fsdp_config.sharding_strategy}"
+        )
+
+
+def _targets_of_demonstrations(facts: Facts, chunks: int, policy: PolicySpec) -> Iterator[str]:
+    """Check that demonstrations and own episodes have the same rewards and ends, and that frames
+    are rendered where targets need them.
+
+    `use_rel_reward` changes no reward of an episode whose only reward is that of its last step.
+
+    Args:
+        chunks: n of the n-step targets of demonstrations; 0: there are none.
+        policy: gives the env steps of a chunk.
+    """
+    if not chunks:
+        return
+    config = facts.config
+    env = facts.envs["train"]
+    name = config.algorithm.name
+    without = "without demonstrations (algorithm.demonstrations=0) it may be"
+    if config.env.train.ignore_terminations:
+        yield (
+            f"env.train.ignore_terminations must be false: {name} learns from demonstrations as "
+            f"episodes that end with success, got true; {without}"
+        )
+    if env.dense_reward:
+        yield (
+            f"env.train must reward success alone (env.train.reward=sparse), as {name} takes "
+            f"demonstrations to be rewarded, and {env.name} has other rewards; {without} any"
+        )
+    steps = chunks * policy.num_action_chunks
+    if config.collect.path is None and steps % config.collect.stride:
+        yield (
+            f"collect.stride must divide the {steps} env steps of a target ({chunks} x "
+            f"actor.model.num_action_chunks), as no frame is rendered at its end otherwise, got "
+            f"{config.collect.stride}; {without} any"
         )
 
 

@@ -119,12 +119,21 @@ class Replay(Protocol):
         """
         ...
 
+    def demonstration(self, rows: Tensor) -> Tensor:
+        """Return the numbers of the demonstrations of which rows are frames, int64 `[B]` on the
+        host.
+
+        Args:
+            rows: rows of demonstrations, int64 `[B]`.
+        """
+        ...
+
     def n_step_targets(self, rows: Tensor, *, chunks: int, gamma: float) -> NStepTargets:
         """Return the parts of n-step targets.
 
-        A demonstration's last step has reward 1 and terminates the episode; all others have reward
-        0. The row of a frame is valid if its demonstration ends within the n chunks, or if there is
-        a frame n C steps later.
+        A demonstration's last step has reward `env.train.reward_coef` and terminates the episode;
+        all others have reward 0; see `AlgorithmNeeds.demonstration_chunks`. The row of a frame is
+        valid if its demonstration ends within the n chunks, or if there is a frame n C steps later.
 
         Args:
             rows: int64 `[B]`; this process must hold their inputs.

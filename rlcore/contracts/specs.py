@@ -126,6 +126,8 @@ class EnvSpec:
         versions: versions of simulation code that are not those of a distribution, by name, e.g.
             the commit of a checkout; UNKNOWN if not known. They are written to the manifest and
             shown wherever versions are.
+        dense_reward: whether steps have rewards other than `reward_coef` at success, as far as the
+            env knows.
         processes: for a constructed env, the number of the process that simulates each row.
             Episodes of a task are assigned to rows of one process if possible. Empty: all rows
             share a process.
@@ -152,6 +154,7 @@ class EnvSpec:
     open_instructions: bool = False
     caveat: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
+    dense_reward: bool = False
     processes: tuple[int, ...] = ()
     validation_trials: range = range(0)
 
@@ -393,6 +396,9 @@ class AlgorithmNeeds:
         networks: its networks.
         replay: what it stores of earlier rollouts; None: it learns from each rollout once.
         demonstrations: it needs the run's demonstrations as rows of the replay.
+        demonstration_chunks: n of the n-step targets of demonstrations that it asks for; 0: it asks
+            for none. Own episodes must then have the rewards of demonstrations: `reward_coef` at
+            success, which ends the episode.
         imitation: it needs a policy with a supervised loss.
         noise: it needs a policy that accepts the noise from which its decisions start.
         episode_shift: exploration in addition to the policy's: standard deviation of an offset that
@@ -417,6 +423,7 @@ class AlgorithmNeeds:
     networks: tuple[NetworkNeeds, ...] = ()
     replay: ReplayNeeds | None = None
     demonstrations: bool = False
+    demonstration_chunks: int = 0
     imitation: bool = False
     noise: bool = False
     episode_shift: float = 0.0

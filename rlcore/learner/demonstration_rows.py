@@ -2,8 +2,8 @@
 
 A row is a frame of a demonstration. Its chunk is what the expert did from there on, and the next
 decision is the frame C steps later, if that frame was rendered. Demonstrations are successful ones
-without rewards: the last step of each gets reward 1 and terminates the episode, all other steps get
-reward 0.
+without rewards: the last step of each gets the reward of success and terminates the episode, all
+other steps get reward 0.
 
 Legend: M samples, B rows, C actions, H the policy's horizon, A entries.
 """
@@ -33,10 +33,12 @@ class DemonstrationRows:
     Attributes:
         samples: one sample for each frame, in order.
         actions_per_chunk: C.
+        reward: reward of success.
     """
 
     samples: SupervisedSamples
     actions_per_chunk: int
+    reward: float = 1.0
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -69,7 +71,8 @@ class DemonstrationRows:
         wanted = order[rows] + steps
         following = torch.searchsorted(order, wanted).clamp(max=len(self) - 1)
         continues = ~ends & (order[following] == wanted)
-        rewards = torch.where(ends, gamma ** (steps_left[rows] - 1).double(), 0.0)
+        of_success = self.reward * gamma ** (steps_left[rows] - 1).double()
+        rewards = torch.where(ends, of_success, 0.0)
         discounts = torch.where(continues, gamma**steps, 0.0)
         inputs = self.inputs(torch.where(continues, following, rows))
         return {
@@ -79,6 +82,20 @@ class DemonstrationRows:
             "truncated": torch.zeros_like(ends),
             **{f"{INPUTS}{name}": array for name, array in inputs.items()},
         }
+
+    @property
+    def number(self) -> Tensor:
+        """Return the number of each sample's demonstration, int64 `[M]`.
+
+        Raises:
+            AlgorithmError: the samples do not say of which demonstration they are.
+        """
+        if self.samples.demonstration is None:
+            raise AlgorithmError(
+                "the algorithm asks which demonstrations samples are of, and they do not say it",
+                hint="set SupervisedSamples.demonstration",
+            )
+        return self.samples.demonstration
 
     @cached_property
     def _places(self) -> tuple[Tensor, Tensor]:

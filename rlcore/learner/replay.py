@@ -162,9 +162,13 @@ class ReplayStore:
         self._segments: list[Segment] = []
         self._renumber()
 
-    def add_demonstrations(self, samples: SupervisedSamples) -> None:
-        """Put demonstrations into the replay, in place of earlier ones."""
-        self._demonstrations = [DemonstrationRows(samples, self._actions_per_chunk)]
+    def add_demonstrations(self, samples: SupervisedSamples, reward: float = 1.0) -> None:
+        """Put demonstrations into the replay, in place of earlier ones.
+
+        Args:
+            reward: reward of their last steps, that of success in the env.
+        """
+        self._demonstrations = [DemonstrationRows(samples, self._actions_per_chunk, reward)]
         self._renumber()
 
     def add(self, number: int, batch: Trajectory) -> None:
@@ -261,6 +265,10 @@ class ReplayStore:
         if not len(rows):
             return None
         return SupervisedSamples(self.inputs(rows), *self.action_targets(rows))
+
+    def demonstration(self, rows: Tensor) -> Tensor:
+        (source,) = self._demonstrations
+        return source.number[rows]
 
     def n_step_targets(self, rows: Tensor, *, chunks: int, gamma: float) -> NStepTargets:
         arrays = self._gather(

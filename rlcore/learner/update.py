@@ -137,9 +137,13 @@ class Learner:
         self._reference = ReferenceWeights(groups["policy"] if needs.reference_logprobs else ())
         self.remarks: dict[str, str] = {}
 
-    def teach(self, samples: SupervisedSamples) -> None:
-        """Put demonstrations into the replay, in place of earlier ones."""
-        self._replay.add_demonstrations(samples)
+    def teach(self, samples: SupervisedSamples, reward: float = 1.0) -> None:
+        """Put demonstrations into the replay, in place of earlier ones.
+
+        Args:
+            reward: reward of their last steps, that of success in the env.
+        """
+        self._replay.add_demonstrations(samples, reward)
 
     # -- one update ---------------------------------------------------------------------------
 

@@ -159,7 +159,7 @@ def reinforce(session: Session, done: int = 0) -> int:
     if session.assembly.needs.demonstrations:
         data = session.config.collect.path or session.folder.demonstrations
         held_back = session.config.sft.val_fraction if session.config.sft.enabled else 0.0
-        session.group.teach(str(data), held_back)
+        session.group.teach(str(data), held_back, session.config.env.train.reward_coef)
     if not done:
         checkpoint_trial.try_learner(session)
     with StopSignals(session.progress.line) as stop:

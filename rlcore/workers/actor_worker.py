@@ -168,7 +168,7 @@ class ActorWorker(PolicyWorker):
         metrics = self.learner.update(trajectory, update, lr_factors)
         return {**metrics, "time/update": time.perf_counter() - begin}
 
-    def teach(self, data: str, val_fraction: float) -> None:
+    def teach(self, data: str, val_fraction: float, reward: float) -> None:
         """Add the successful demonstrations in `data` to the replay, in place of earlier ones.
 
         Demonstrations that supervised training holds out for validation are excluded. With them,
@@ -177,13 +177,14 @@ class ActorWorker(PolicyWorker):
         Args:
             data: path of the demonstrations.
             val_fraction: fraction of them that is held out for validation.
+            reward: reward of their last steps, that of success in the env.
         """
         from rlcore.demonstrations.datasets import format_of
         from rlcore.learner.fit_demonstrations import supervised_samples
 
         dataset = format_of(Path(data)).read(Path(data))
         train, _ = dataset.split(val_fraction, self._settings.seed)
-        self.learner.teach(supervised_samples(self.policy, list(train)))
+        self.learner.teach(supervised_samples(self.policy, list(train)), reward)
 
     def remarks(self) -> list[str]:
         """Return the learner's warnings for the user about the updates so far."""

@@ -212,9 +212,9 @@ class WorkerGroup(ABC):
         """Save the learner into a checkpoint's folder, see :meth:`ActorWorker.save_learner`."""
         self._call_actors("save_learner", path=str(path), known=known)
 
-    def teach(self, data: str, val_fraction: float) -> None:
+    def teach(self, data: str, val_fraction: float, reward: float) -> None:
         """Add demonstrations to the algorithm's replay, see :meth:`ActorWorker.teach`."""
-        self._call_actors("teach", data=data, val_fraction=val_fraction)
+        self._call_actors("teach", data=data, val_fraction=val_fraction, reward=reward)
 
     def update(
         self, update: int, lr_factors: Mapping[str, float] | None = None

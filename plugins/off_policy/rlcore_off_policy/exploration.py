@@ -20,6 +20,11 @@ from rlcore_off_policy.arms import UNUSED, Arms, episodes_of
 
 FRAMES = 512
 """Most frames of demonstrations from which their spread is estimated."""
+NO_SPREAD = (
+    "algorithm.explore has no effect: the actions of the demonstrations' frames do not vary within "
+    "a demonstration; give more frames of each (a smaller collect.stride), or set "
+    "algorithm.explore=[]"
+)
 
 
 class Exploration(nn.Module):
@@ -69,23 +74,21 @@ class Exploration(nn.Module):
         if frames and not self.spread.any():
             rows = learning.sample(min(FRAMES, frames), "demonstrations")
             self.spread.copy_(spread_of_demonstrations(learning, rows))
+            learning.warnings["explore"] = "" if self.spread.any() else NO_SPREAD
         learning.statistics["train/explore/spread"] = float(self.spread.mean())
 
 
 def spread_of_demonstrations(learning: Learning, rows: Tensor) -> Tensor:
     """Return the standard deviation `[A]` of the actions of demonstrations' frames `[D]`.
 
-    It is that about the mean of the frames with the same instruction, since an entry that is
-    constant in each task, such as an open gripper, is none to explore in.
+    It is that about the mean of the frames of the same demonstration, since an entry that is
+    constant in each task, such as an open gripper, is none to explore in. Few frames of each
+    demonstration make no difference: the sum of squares is divided by its degrees of freedom, D
+    minus the number of demonstrations.
     """
     actions = learning.replay.action_targets(rows)[0][:, 0].double().cpu()
-    words = [
-        array.reshape(len(rows), -1).long().cpu()
-        for array in learning.replay.inputs(rows).values()
-        if not array.is_floating_point() and array.dtype not in (torch.uint8, torch.bool)
-    ]
-    groups = torch.cat([torch.zeros(len(rows), 1).long(), *words], dim=1)
-    _, group = groups.unique(dim=0, return_inverse=True)
+    _, group = learning.replay.demonstration(rows).unique(return_inverse=True)
     count = group.bincount()[:, None]
     mean = torch.zeros(len(count), actions.shape[1]).double().index_add(0, group, actions) / count
-    return (actions - mean[group]).square().mean(0).sqrt().float()
+    squares = (actions - mean[group]).square().sum(0)
+    return (squares / max(len(rows) - len(count), 1)).sqrt().float()

@@ -56,22 +56,44 @@ def test_before_the_spread_is_known_nothing_is_explored():
 
 
 class Demonstrations:
-    """Four frames of two instructions: first actions (1, -1), (3, -1) and (5, 1), (5, 1)."""
+    """Four frames of two demonstrations: first actions (1, -1), (3, -1) and (5, 1), (5, 1). Tokens
+    differ from frame to frame, as those of a policy that reads its state as tokens do.
+
+    Args:
+        number: numbers of the frames' demonstrations.
+    """
+
+    def __init__(self, number=(0, 0, 1, 1)):
+        self.number = torch.tensor(number)
 
     def count(self, among):
         return 4
 
     def inputs(self, rows):
-        words = torch.tensor([[7, 1], [7, 1], [7, 2], [7, 2]], dtype=torch.int32)
-        return {"image": torch.zeros(4, 2, dtype=torch.uint8), "words": words[rows]}
+        return {"tokens": torch.arange(8, dtype=torch.int32).reshape(4, 2)[rows]}
+
+    def demonstration(self, rows):
+        return self.number[rows]
 
     def action_targets(self, rows):
         first = torch.tensor([[1.0, -1], [3, -1], [5, 1], [5, 1]])
         return torch.stack([first, first + 9], dim=1)[rows], torch.ones(4, 2, dtype=torch.bool)
 
 
-def test_the_spread_is_that_within_an_instruction():
+def test_the_spread_is_that_within_a_demonstration():
     learning = SimpleNamespace(replay=Demonstrations())
-    # deviations of -1, 1, 0, 0 and none: the root of 2 / 4
+    # deviations of -1, 1, 0, 0 and none: the root of 2 / (4 - 2)
     spread = spread_of_demonstrations(learning, torch.arange(4))
-    assert spread.tolist() == pytest.approx([0.5**0.5, 0.0])
+    assert spread.tolist() == pytest.approx([1.0, 0.0])
+
+
+@pytest.mark.parametrize(("number", "warned"), [((0, 0, 1, 1), False), ((0, 1, 2, 3), True)])
+def test_demonstrations_without_spread_are_reported(monkeypatch, number, warned):
+    made = Exploration([0.0, 0.5], 2)
+    monkeypatch.setattr(made.scales, "learn", lambda learning: None)
+    learning = SimpleNamespace(
+        replay=Demonstrations(number), sample=lambda count, among: torch.arange(4),
+        statistics={}, warnings={},
+    )  # fmt: skip
+    made.learn(learning)
+    assert ("algorithm.explore" in learning.warnings.get("explore", "")) is warned

@@ -80,6 +80,31 @@ def test_parts_that_do_not_fit_each_other_are_refused(facts, reported, change, w
     reported(change(facts()), *words)
 
 
+@pytest.mark.parametrize(
+    ("overrides", "dense", "words"),
+    [
+        (
+            ["env.train.ignore_terminations=true"],
+            False,
+            ("env.train.ignore_terminations", "plain", "got true", "algorithm.demonstrations=0"),
+        ),
+        ([], True, ("env.train.reward=sparse", "plain", "toy")),
+        (["collect.stride=3"], False, ("collect.stride", "4 env steps", "2 x", "got 3")),
+    ],
+)
+def test_demonstrations_with_targets_are_like_own_episodes(
+    facts, problems, reported, overrides, dense, words
+):
+    found = facts("sft.enabled=true", *overrides)
+    train = replace(found.envs["train"], dense_reward=dense)
+    found = replace(found, envs={**found.envs, "train": train})
+    taught = AlgorithmNeeds(replay=ReplayNeeds(1), demonstrations=True)
+    before = problems(replace(found, needs=taught))
+    found = replace(found, needs=replace(taught, demonstration_chunks=2))
+    assert len(problems(found)) == len(before) + 1
+    reported(found, *words)
+
+
 def test_a_policy_acts_in_an_env_like_the_one_it_was_trained_in(facts, problems, reported):
     """Unless supervised training is to learn the numbers anew."""
     known = replace(facts(), trained_in=EnvFacts.from_spec(facts().envs["train"]))

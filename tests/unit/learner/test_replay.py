@@ -173,6 +173,15 @@ def test_demonstrations_have_chunks_and_end_in_reward_1():
     assert two.inputs["x"][0].item() == 2.0
 
 
+def test_the_reward_of_success_is_that_of_the_env():
+    made = store()
+    made.add_demonstrations(two_demonstrations(), reward=5.0)
+    two = made.n_step_targets(torch.arange(5), chunks=2, gamma=0.5)
+    # two steps after rows 1 and 3: 5 / 4
+    assert two.rewards.tolist() == [0.0, 1.25, 5.0, 1.25, 5.0]
+    assert made.demonstration(torch.tensor([4, 0])).tolist() == [1, 0]
+
+
 def test_a_demonstration_without_the_next_frame_has_no_target(refused):
     samples = two_demonstrations()
     made = ReplayStore(ReplayNeeds(ROOM), replace(POLICY, num_action_chunks=3), ENV, CPU)

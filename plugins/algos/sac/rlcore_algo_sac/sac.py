@@ -134,12 +134,13 @@ class Losses:
         inputs = self._augmented(replay.inputs(rows), keys, "shift")
         actions = replay.actions(rows)
         values = self._critic.values(self._critic.features(inputs), self._units(actions))
-        of_demonstrations = torch.isin(rows, shown).to(valid.device) & valid
+        of_demonstrations = torch.isin(rows, shown).to(valid.device)
         mean = values.mean(0)
         error = (values - targets).square().sum(0)
         metrics = {
             "train/critic/value": metric.mean(mean, valid),
-            "train/critic/value_demonstrations": metric.mean(mean, of_demonstrations),
+            "train/critic/value_demonstrations": metric.mean(mean, of_demonstrations & valid),
+            "train/critic/valid_demonstrations": metric.mean(valid.float(), of_demonstrations),
             "train/critic/target": metric.mean(targets, valid),
             "train/critic/spread": metric.mean(values.std(0, correction=0), valid),
         }

@@ -129,5 +129,6 @@ def needs(config: SACConfig) -> AlgorithmNeeds:
         networks=(critic, temperature) if config.alpha_lr else (critic,),
         replay=ReplayNeeds(config.replay_mib * 2**20),
         demonstrations=config.demonstrations > 0,
+        demonstration_chunks=config.chunks if config.demonstrations > 0 else 0,
         imitation=config.demonstrations > 0 and config.imitation_coefficient > 0,
     )

@@ -103,6 +103,7 @@ def env_spec(config: ManiSkillConfig) -> EnvSpec:
         renders_final=config.render_final,
         suspends=config.sim_backend == "gpu",
         caveat=_caveat(config, tasks),
+        dense_reward=config.reward != "sparse",
     )
 
 

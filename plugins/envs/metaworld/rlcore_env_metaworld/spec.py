@@ -41,6 +41,7 @@ def env_spec(config: MetaWorldConfig) -> EnvSpec:
         start_exactness="bitwise",
         task_groups=groups_of(tasks, DIFFICULTY),
         has_expert=True,
+        dense_reward=config.reward != "sparse",
         render_settings={
             "camera": config.camera,
             "image_size": config.image_size,

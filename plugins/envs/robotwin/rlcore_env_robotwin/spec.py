@@ -72,6 +72,7 @@ def env_spec(config: RoboTwinConfig) -> EnvSpec:
         },
         renders_final=config.render_final,
         suspends=True,
+        dense_reward=config.reward != "sparse",
         open_instructions=not config.stand_ins and config.instruction_type != "task",
         caveat=CAVEAT if config.stand_ins else _caveat(config),
         versions={} if config.stand_ins else code_versions(config),
