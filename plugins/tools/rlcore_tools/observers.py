@@ -37,7 +37,7 @@ def rlcore_after_update(run: Run, metrics: dict[str, float]) -> None:
         _warned_runs.add(run.folder)
     for warning in (
         far_warning,
-        nothing_learned(run.update, metrics),
+        nothing_learned(run.update, metrics, run.config.algorithm),
         out_of_memory(run.update, metrics),
     ):
         if warning is not None:

@@ -19,14 +19,22 @@ of 0.01 to 0.05 and a clipped fraction of 0.1 to 0.3; a policy still learns with
 see docs/algorithms.md."""
 
 
-def nothing_learned(update: int, metrics: Mapping[str, float]) -> str | None:
+def nothing_learned(
+    update: int, metrics: Mapping[str, float], algorithm: AlgorithmConfig
+) -> str | None:
     """Return a warning if an update learned nothing, else None.
+
+    An algorithm that still waits for `algorithm.start` decisions in its replay gets no warning.
 
     Args:
         update: number of the update, from 1.
         metrics: metrics of the update, by their canonical names.
+        algorithm: settings of the algorithm.
     """
     steps = metrics["train/actor/optimizer_steps"]
+    start = vars(algorithm).get("start", 0)
+    if not steps and metrics.get("rollout/replay_decisions", start) < start:
+        return None
     if not steps:
         reason = "the policy drifted by more than algorithm.target_kl before its first step"
         # an algorithm with batches of its own reports no fraction of the rollout

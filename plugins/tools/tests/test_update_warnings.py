@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import pytest
-from rlcore_tools.update_warnings import moved_far
+from rlcore_tools.update_warnings import moved_far, nothing_learned
 
 from rlcore.config.schema import AlgorithmConfig
 
@@ -11,6 +11,11 @@ from rlcore.config.schema import AlgorithmConfig
 @dataclass
 class WithLimit(AlgorithmConfig):
     target_kl: float | None = None
+
+
+@dataclass
+class Waiting(AlgorithmConfig):
+    start: int = 500
 
 
 def warning(kl: float, clipped: float, config: AlgorithmConfig) -> str | None:
@@ -38,3 +43,14 @@ def test_the_warning_has_the_numbers_and_only_keys_that_there_are():
 
 def test_an_algorithm_that_does_not_count_clipping_is_judged_by_its_kl():
     assert moved_far(1, {"train/actor/approx_kl": 3.0}, AlgorithmConfig()) is not None
+
+
+@pytest.mark.parametrize(("decisions", "silent"), [(499.0, True), (500.0, False)])
+def test_an_algorithm_that_waits_for_decisions_gets_no_warning(decisions, silent):
+    metrics = {
+        "train/actor/optimizer_steps": 0.0,
+        "train/actor/trained_samples": 0.0,
+        "rollout/replay_decisions": decisions,
+    }
+    assert (nothing_learned(3, metrics, Waiting()) is None) is silent
+    assert nothing_learned(3, metrics, AlgorithmConfig()) is not None
