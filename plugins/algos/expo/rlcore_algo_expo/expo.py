@@ -20,10 +20,10 @@ from rlcore_off_policy.critic import Critic, least_of_two
 from rlcore_off_policy.encoder import draw_shift
 from rlcore_off_policy.exploration import Exploration
 from rlcore_off_policy.imitation import imitation_steps
+from rlcore_off_policy.time_limits import require_elapsed
 from torch import Tensor, nn
 
 from rlcore.contracts import metric
-from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.learning import Step, Terms
 from rlcore.contracts.metric import Metric
 from rlcore.contracts.protocols import Inputs, Learning
@@ -68,12 +68,8 @@ class EXPO:
             initial=config.initial_value,
             scalars=ends,
         )
-        if ends and not critic.encoder.scalars:
-            raise ConfigError(
-                f"algorithm.time_limits=end: the inputs of policy {policy.name!r} do not have the "
-                f"elapsed time, only {', '.join(sorted(inputs))}",
-                hint="algorithm.time_limits=mask",
-            )
+        if ends:
+            require_elapsed(policy, inputs)
         edit = EditActor(
             critic.encoder.size,
             (actions, entries),

@@ -17,10 +17,10 @@ import torch
 from rlcore_off_policy.critic import ActionRange, Critic, least_of_two
 from rlcore_off_policy.encoder import draw_shift, shift_images
 from rlcore_off_policy.temperature import Temperature
+from rlcore_off_policy.time_limits import require_elapsed
 from torch import Tensor, nn
 
 from rlcore.contracts import metric
-from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.learning import RowKind, Step, Terms
 from rlcore.contracts.protocols import Inputs, Learning, ReparameterizedPolicy
 from rlcore.contracts.replay_batches import mixture
@@ -54,12 +54,8 @@ class SAC:
             hidden=tuple(config.hidden),
             scalars=ends,
         )
-        if ends and not critic.encoder.scalars:
-            raise ConfigError(
-                f"algorithm.time_limits=end: the inputs of policy {policy.name!r} do not have the "
-                f"elapsed time, only {', '.join(sorted(inputs))}",
-                hint="algorithm.time_limits=mask",
-            )
+        if ends:
+            require_elapsed(policy, inputs)
         networks: dict[str, nn.Module] = {"critic": critic}
         if config.alpha_lr:
             networks["temperature"] = Temperature(config.alpha)

@@ -1,0 +1,32 @@
+"""Check that critics can see the elapsed time, which makes a time limit an end of the episode.
+
+Without it, equal inputs have different values near the limit and far from it (Pardo et al. 2018,
+arXiv 1712.00378).
+"""
+
+from __future__ import annotations
+
+from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.protocols import Inputs
+from rlcore.contracts.specs import PolicySpec
+
+ELAPSED = "elapsed"
+"""Name of the elapsed fraction of the time limit in observations and in a policy's inputs."""
+
+
+def require_elapsed(policy: PolicySpec, inputs: Inputs) -> None:
+    """Refuse `algorithm.time_limits=end` for a policy without the elapsed time.
+
+    Args:
+        policy: names the policy in the message.
+        inputs: inputs of one row.
+
+    Raises:
+        ConfigError: the inputs do not have :data:`ELAPSED`; other single floats are not the time.
+    """
+    if ELAPSED not in inputs:
+        raise ConfigError(
+            f"algorithm.time_limits=end: the inputs of policy {policy.name!r} do not have the "
+            f"elapsed time, only {', '.join(sorted(inputs))}",
+            hint="algorithm.time_limits=mask",
+        )
