@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 
 _TRIM_THRESHOLD = -1  # of mallopt(3)
 _MMAP_THRESHOLD = -3
 DEFAULT_THRESHOLD = 32 * 2**20
 """Largest threshold in bytes that the GNU C library chooses when it adapts it by itself."""
+TRIM_VARIABLE = "MALLOC_TRIM_THRESHOLD_"
+"""Environment variable by which a user sets what the GNU C library keeps (mallopt(3))."""
 KEPT = 256 * 2**20
 """Most bytes of freed memory that :func:`keep_freed_memory` keeps at the end of the heap."""
 
@@ -29,8 +32,12 @@ def keep_freed_memory() -> None:
 
     Each step of a small network allocates and frees the same few MiB. By default these return to
     the system each time, and are filled with zeros, page by page, when they are allocated again: a
-    tenth of the CPU time of an update. Has an effect only with the GNU C library.
+    tenth of the CPU time of an update. Has an effect only with the GNU C library, and none where
+    the user has set `MALLOC_TRIM_THRESHOLD_`. With `cluster.backend=local` the process is the
+    user's: it updates there as often, and keeps no more than :data:`KEPT` after the run.
     """
+    if TRIM_VARIABLE in os.environ:
+        return
     with contextlib.suppress(OSError, AttributeError):
         library = ctypes.CDLL(None)
         library.mallopt(_TRIM_THRESHOLD, KEPT)

@@ -118,7 +118,9 @@ class PolicyWorker:
             self.load_torch()
             import torch
 
-            keep_freed_memory()
+            # gradient checkpointing trades time for memory, which must return to the system
+            if not self._settings.actor.fsdp_config.gradient_checkpointing:
+                keep_freed_memory()
             # overrides OMP_NUM_THREADS, which Ray sets for its workers
             torch.set_num_threads(self._settings.threads)
             self._adopt(self.make(self._settings.actor.model))
