@@ -34,16 +34,20 @@ class Cost:
     """What an evaluation cost.
 
     Attributes:
-        episodes: episodes that were played.
+        starts: task and trial of each episode that was played, in order.
         env_steps: their steps, without those that wait after a reset.
         cpu: CPU seconds of all processes.
         wall: seconds.
     """
 
-    episodes: int
+    starts: list[tuple[str, int]]
     env_steps: int
     cpu: float
     wall: float
+
+    @property
+    def episodes(self) -> int:
+        return len(self.starts)
 
     @property
     def per_cpu_minute(self) -> float:
@@ -83,13 +87,15 @@ def play_published_loop(
     cpu = 0.0
     wall = 0.0
     env_steps = 0
+    starts: list[tuple[str, int]] = []
     for task in tasks:
         env = PeerEnv(task, size, Path(assets), first_trial=trials[0])
         # as rlcore's, the time begins when the env is there
         cpu -= time.process_time()
         wall -= time.perf_counter()
         for _ in trials:
-            observation, _ = env.reset()
+            observation, info = env.reset()
+            starts.append((task, info["trial"]))
             plan: deque[np.ndarray] = deque()
             for _ in range(steps):
                 inputs = model_inputs(observation)
@@ -102,11 +108,11 @@ def play_published_loop(
         cpu += time.process_time()
         wall += time.perf_counter()
         env.close()
-    return Cost(len(tasks) * len(trials), env_steps, cpu, wall)
+    return Cost(starts, env_steps, cpu, wall)
 
 
-def play_ours(words: Sequence[str]) -> tuple[Cost, list[int]]:
-    """Play the episodes of `rlcore eval` on workers that have started; return the trials too."""
+def play_ours(words: Sequence[str]) -> Cost:
+    """Play the episodes of `rlcore eval` on workers that have started."""
     from parts.ours import cpu_by_process, cpu_used
 
     from rlcore.config.compose import compose
@@ -118,7 +124,8 @@ def play_ours(words: Sequence[str]) -> tuple[Cost, list[int]]:
     from rlcore.workers.backend import make_group
 
     assembly = assemble(compose(words))
-    columns = evaluation_columns(assembly.env_specs["eval"], assembly.config.env.eval)
+    env = assembly.env_specs["eval"]
+    columns = evaluation_columns(env, assembly.config.env.eval)
     order = GatherOrder(
         side="eval",
         columns=columns,
@@ -134,8 +141,9 @@ def play_ours(words: Sequence[str]) -> tuple[Cost, list[int]]:
         gathered = gather(group, assembly, order)
         wall = time.perf_counter() - begin
         cpu = cpu_used(before, cpu_by_process())
-    trials = sorted({column.episodes[0].trial for column in columns})
-    return Cost(len(gathered.outcomes), gathered.env_steps, cpu, wall), trials
+    played = sorted(outcome.episode for outcome in gathered.outcomes)
+    starts = [(env.tasks[episode.task], episode.trial) for episode in played]
+    return Cost(starts, gathered.env_steps, cpu, wall)
 
 
 def main() -> None:
@@ -190,7 +198,8 @@ def main() -> None:
         if options.stand_ins:
             load_libero(libero_folder())  # whose classes say what they need
             write_stand_ins(Path(folder))
-        ours, trials = play_ours(words)
+        ours = play_ours(words)
+        trials = sorted({trial for _, trial in ours.starts})
         # two GL contexts in one process would be in each other's way
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(1, mp_context=context) as process:

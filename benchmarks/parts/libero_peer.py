@@ -26,7 +26,8 @@ STATE = ("robot0_eef_pos", "robot0_eef_quat", "robot0_gripper_qpos")
 
 
 class PeerEnv(gym.Env[dict[str, np.ndarray], np.ndarray]):
-    """One task; its episodes go through the init states from `first_trial` on."""
+    """One task; its episodes go through the init states from `first_trial` on, and `info["trial"]`
+    of a reset is the number of the episode's own."""
 
     def __init__(self, task: str, size: int, assets: Path, *, first_trial: int) -> None:
         # robosuite takes every text for numbers of GPUs, an empty one too
@@ -56,10 +57,11 @@ class PeerEnv(gym.Env[dict[str, np.ndarray], np.ndarray]):
         with assets_from(self._assets):
             self._env.reset()
         observation = self._env.set_init_state(self._states[self._trial % len(self._states)])
+        trial = self._trial
         self._trial += 1
         for _ in range(WAIT_STEPS):
             observation, *_ = self._env.step(WAIT)
-        return _read(observation), {}
+        return _read(observation), {"trial": trial}
 
     def step(
         self, action: np.ndarray
