@@ -79,23 +79,47 @@ def ours(folder: str) -> list[str]:
     sides = [
         f"env.{side}.{setting}"
         for side in ("train", "eval")
-        for setting in ("id=reach:Reach-v0", "cameras={{}}", "success=info:success",
-                        "max_episode_steps=100", "total_num_envs=4", "num_processes=0")
-    ]  # fmt: skip
+        for setting in (
+            "id=reach:Reach-v0",
+            "cameras={{}}",
+            "success=info:success",
+            "max_episode_steps=100",
+            "total_num_envs=4",
+            "num_processes=0",
+        )
+    ]
     return [
-        str(Path(sys.executable).with_name("rlcore")), "train",
-        "env=gymnasium", "model=gaussian", "algorithm=sac", *sides,
-        "cluster.backend=local", "cluster.torch_threads=1", "runner.seed={SAC_SEED}",
-        "runner.max_epochs={UPDATES}", "runner.val_before_train=false",
+        str(Path(sys.executable).with_name("rlcore")),
+        "train",
+        "env=gymnasium",
+        "model=gaussian",
+        "algorithm=sac",
+        *sides,
+        "cluster.backend=local",
+        "cluster.torch_threads=1",
+        "runner.seed={SAC_SEED}",
+        "runner.max_epochs={UPDATES}",
+        "runner.val_before_train=false",
         "env.eval.trials_per_task=4",
-        "runner.logger.logger_backends=[]", f"runner.logger.log_path={folder}",
-        "actor.model.num_action_chunks=1", "actor.model.init_std=1.0", "actor.optim.lr=3e-4",
-        "actor.optim.lr_scheduler=constant", "actor.micro_batch_size=256",
-        f"algorithm.steps={WINDOW}", "algorithm.actor_every=1",
-        "algorithm.batch_size=256", "algorithm.demonstrations=0", "algorithm.critics=2",
-        "algorithm.gamma=0.99", "algorithm.alpha=1.0", "algorithm.target_entropy=-4.0",
-        "algorithm.backup_entropy=true", "algorithm.augment=false",
-    ]  # fmt: skip
+        "runner.logger.logger_backends=[]",
+        f"runner.logger.log_path={folder}",
+        "actor.model.num_action_chunks=1",
+        "actor.model.init_std=1.0",
+        "actor.optim.lr=3e-4",
+        "actor.optim.lr_scheduler=constant",
+        "actor.micro_batch_size=256",
+        f"algorithm.steps={WINDOW}",
+        "algorithm.actor_every=1",
+        "algorithm.batch_size=256",
+        "algorithm.demonstrations=0",
+        "algorithm.critics=2",
+        "algorithm.gamma=0.99",
+        "algorithm.alpha=1.0",
+        "algorithm.target_entropy=-4.0",
+        "algorithm.backup_entropy=true",
+        "algorithm.augment=false",
+        "algorithm.warmup=0",
+    ]
 
 
 def watch(command: list[str], log: Path, environ: dict[str, str]) -> Iterator[Row]:
