@@ -10,6 +10,7 @@ Legend: B rows, C actions of a chunk, A entries, E critics.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import cast
@@ -173,7 +174,9 @@ class EXPO:
         spec = learning.policy.spec
         # the setting is per chunk, whereas the replay discounts per env step
         gamma = config.gamma ** (1.0 / spec.num_action_chunks)
-        after = replay.n_step_targets(rows, chunks=config.chunks, gamma=gamma)
+        whole_episode = math.ceil(learning.env.max_episode_steps / spec.num_action_chunks)
+        steps = config.chunks or whole_episode
+        after = replay.n_step_targets(rows, chunks=steps, gamma=gamma)
         continues = after.discounts > 0
         choice = self._choice(learning)
         range_ = choice.range.to(after.discounts.device)
@@ -183,7 +186,7 @@ class EXPO:
             output = samples(learning.policy, inputs, keys, count, deterministic=False)
             chunks = torch.from_numpy(output.actions).unflatten(0, (count, len(rows)))
         else:
-            chunks = replay.actions(torch.where(continues.cpu(), rows + config.chunks, rows))[None]
+            chunks = replay.actions(torch.where(continues.cpu(), rows + steps, rows))[None]
         critic = cast(Critic, learning.target_networks["critic"])
         features = critic.features(after.inputs, draw_shift(keys, "next_shift"))
         best = choice.best(features, range_.units(chunks.to(features.device)), keys)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rlcore.config.schema import AlgorithmConfig, NetworkOptimConfig, When, key
+from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import AlgorithmNeeds, NetworkNeeds, ReplayNeeds
 
 MOST_PARAMETERS = 8_000_000
@@ -77,7 +78,12 @@ class ExpoConfig(AlgorithmConfig):
     successes: float = key(
         "share of this batch from successful episodes", 0.5, minimum=0, maximum=1
     )
-    chunks: int = key("chunks whose rewards a target sums (n-step)", 1, minimum=1)
+    chunks: int | None = key(
+        "chunks whose rewards a target sums (n-step); null: all to the end of the episode, so that "
+        "nothing is estimated by the target critics (Monte Carlo)",
+        1,
+        minimum=1,
+    )
     time_limits: str = key(
         "what an episode that a time limit ended says: mask: nothing, the loss leaves its last "
         "decisions out; end: it was worth 0 from there on, and the critics see the elapsed time, "
@@ -127,7 +133,17 @@ class ExpoConfig(AlgorithmConfig):
 
 def needs(config: ExpoConfig) -> AlgorithmNeeds:
     """Return the needs: a replay, target critics and edits that act, and, with `imitation_steps`, a
-    policy that can imitate."""
+    policy that can imitate.
+
+    Raises:
+        ConfigError: targets reach to the end of the episode, but failed episodes have none.
+    """
+    if config.chunks is None and config.time_limits == "mask":
+        raise ConfigError(
+            "algorithm.chunks=null needs algorithm.time_limits=end: with mask, decisions of an "
+            "episode that a time limit ended are left out, and critics see successes alone",
+            hint="algorithm.time_limits=end",
+        )
     imitates = config.imitation_steps > 0
     critic = NetworkNeeds(
         "critic",

@@ -306,6 +306,30 @@ def test_a_time_limit_is_an_end_where_critics_see_the_elapsed_time(refused):
         algorithm.networks(SPEC, {"x": row["x"]})
 
 
+def test_targets_reach_to_the_end_of_the_episode(refused):
+    settings = ExpoConfig(gamma=0.5, critics=1, chunks=None, time_limits="end")
+    algorithm = EXPO(settings)
+    made = algorithm.networks(
+        SPEC, {"x": np.zeros((1, 1), np.float32), "elapsed": np.zeros(1, np.float32)}
+    )
+    (head,) = made["critic"].heads
+    nn.init.zeros_(head[-1].weight)
+    nn.init.constant_(head[-1].bias, 2.0)
+    learning = SimpleNamespace(
+        replay=played(elapsed=torch.arange(5) / 8),
+        networks=made,
+        target_networks={"critic": made["critic"]},
+        policy=SimpleNamespace(spec=SPEC),
+        env=ENV,
+    )
+    rows = torch.arange(5)
+    losses, _ = algorithm._critic_loss(learning, torch.tensor([0, 1, 2]), rows, keys(rows))
+    # y = 0.5 ** (decisions until success), and 0 in the failed episode: (2 - y)^2
+    assert losses.tolist() == [1.75**2, 1.5**2, 1.0, 4.0, 4.0]
+    with refused(ConfigError, "algorithm.chunks", "algorithm.time_limits=end"):
+        EXPO(ExpoConfig(chunks=None))
+
+
 def test_edits_climb_the_critic():
     algorithm = EXPO(ExpoConfig(alpha=0.0))
     made = algorithm.networks(SPEC, {"x": np.zeros((1, 1), np.float32)})
