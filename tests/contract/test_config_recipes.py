@@ -176,7 +176,7 @@ def test_the_quickstart_with_expo_begins_where_the_quickstart_does():
     same = ("collect", "sft", "env", "rollout", "cluster")
     assert [vars(one)[key] for key in same] == [vars(other)[key] for key in same]
     assert one.actor.model == other.actor.model
-    assert one.runner.max_epochs == other.runner.max_epochs
+    assert one.runner.max_epochs == 2 * other.runner.max_epochs
 
 
 @pytest.mark.filterwarnings("default::rlcore.config.warning.ConfigWarning")
