@@ -12,7 +12,8 @@ from rlcore.checks.run import check
 from rlcore.config.compose import compose, load, recipe_of, to_yaml
 from rlcore.files.damaged_files import OtherVersionError
 from rlcore.plugins.entry_points import Installed
-from rlcore.rollout.schedule import evaluation_columns
+from rlcore.rollout.messages import GatherOrder
+from rlcore.rollout.schedule import Column, evaluation_columns
 from rlcore.runs.checkpoint import (
     find_checkpoint,
     has_checkpoint,
@@ -45,6 +46,8 @@ __all__ = [
     "OURS",
     "OWN_DIGEST",
     "Assembly",
+    "Column",
+    "GatherOrder",
     "HookError",
     "Installed",
     "ObserverWarning",

@@ -81,7 +81,7 @@ def play(
                 if not free or job in failed or job in [each for each, _ in running.values()]:
                     continue
                 try:
-                    process = _start(job, records, free[0])
+                    process = begin_job(job, records, free[0])
                 except UserError as error:
                     failed.append(job)
                     _say(f"{job}: {error}")
@@ -115,7 +115,7 @@ def _ready(tables: Sequence[Table], wanted: Sequence[str], records: Records) -> 
     return [Job(table, run) for table in tables for run in table.next_runs(wanted, records)]
 
 
-def _start(job: Job, records: Records, core: int) -> subprocess.Popen[bytes]:
+def begin_job(job: Job, records: Records, core: int) -> subprocess.Popen[bytes]:
     """Begin a run on a core, or go on with it."""
     words = job.table.command(job.run, records)
     place = job.place

@@ -307,7 +307,7 @@ def test_a_run_whose_cells_stay_missing_is_played_once(tmp_path: Path, monkeypat
         for cell in table.cells(job.run):
             records.write(cell, record("c1", start=start))
 
-    monkeypatch.setattr(schedule, "_start", begin)
+    monkeypatch.setattr(schedule, "begin_job", begin)
     monkeypatch.setattr(schedule, "_keep", keep)
     ended: list[str] = []
     failed = schedule.play(

@@ -62,8 +62,8 @@ def test_all_problems_are_reported_together(registry, refused, toy_run):
 
 def test_an_unknown_tracker_is_refused_before_anything_starts(registry, refused, toy_run):
     config, _ = toy_run("runner.logger.logger_backends=[tensorbord]")
-    with refused(PluginError, "logger_backends", "'tensorbord'", "'tensorboard'"):
-        check(config, registry)
+    with refused(PluginError, "logger_backends", "'tensorbord'", "'tensorboard'", text=False):
+        check(config, registry)  # the other problems depend on the machine's cores
 
 
 @pytest.mark.parametrize("side", ["train", "eval"])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from internals import assemble, compose
+from internals import Column, GatherOrder, assemble, compose
 from rlcore_testing.toy_settings import GOALS
 
 from rlcore.contracts.specs import Episode
-from rlcore.rollout.messages import GatherOrder, RolloutJob
-from rlcore.rollout.schedule import Column
 from rlcore.training.gather import gather
 
 TASKS = tuple(GOALS)
@@ -21,7 +21,7 @@ class Asked(Exception):
 class Workers:
     """One worker of each component, which notes its jobs."""
 
-    jobs: list[RolloutJob]
+    jobs: list[Any]
 
     def ranks(self, component):
         return 1
