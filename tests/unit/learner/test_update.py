@@ -12,6 +12,7 @@ from rlcore_policy_gradient.reduce import at_level, batch_weights, valid_at_leve
 from rlcore_policy_gradient.samples import make_samples, minibatches
 from rlcore_tools.update_warnings import nothing_learned
 
+from rlcore.config.schema import AlgorithmConfig
 from rlcore.contracts import metric
 from rlcore.contracts.errors import AlgorithmError, ConfigError, TrainingError
 from rlcore.contracts.rng import generator
@@ -372,7 +373,7 @@ def test_an_update_without_gradients_is_seen_to_learn_nothing(bench, acted):
     metrics = made.learner.update(trajectory, 1)
     assert metrics["train/actor/zero_gradient_steps"] == 3.0
     assert metrics["train/actor/optimizer_steps"] == 3.0
-    assert "all gradients are zero" in nothing_learned(2, metrics)
+    assert "all gradients are zero" in nothing_learned(2, metrics, AlgorithmConfig())
 
 
 def test_steps_too_small_for_the_weights_are_seen(bench, acted):
@@ -382,7 +383,7 @@ def test_steps_too_small_for_the_weights_are_seen(bench, acted):
     metrics = made.learner.update(trajectory, 0)
     assert metrics["train/actor/zero_gradient_steps"] == 0.0
     assert metrics["train/actor/weights_moved"] == 0.0
-    assert "actor.optim.lr" in nothing_learned(1, metrics)
+    assert "actor.optim.lr" in nothing_learned(1, metrics, AlgorithmConfig())
 
 
 @pytest.mark.parametrize(
@@ -395,7 +396,7 @@ def test_steps_too_small_for_the_weights_are_seen(bench, acted):
 )
 def test_an_update_without_a_step_has_a_reason(fraction, reason):
     metrics = {"train/actor/optimizer_steps": 0.0, "train/actor/trained_samples": 0.0, **fraction}
-    assert reason in str(nothing_learned(3, metrics))
+    assert reason in str(nothing_learned(3, metrics, AlgorithmConfig()))
 
 
 def test_a_loss_does_not_replace_metrics_of_the_batch(bench, acted):
