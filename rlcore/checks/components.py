@@ -150,7 +150,7 @@ def _targets_of_demonstrations(facts: Facts, chunks: int, policy: PolicySpec) ->
     `use_rel_reward` changes no reward of an episode whose only reward is that of its last step.
 
     Args:
-        chunks: n of the n-step targets of demonstrations; 0: there are none.
+        chunks: n of the n-step targets of demonstrations; 0: the algorithm asks for none.
         policy: gives the env steps of a chunk.
     """
     if not chunks:

@@ -236,8 +236,8 @@ def rlcore_after_eval(
         label: "before", "step_000010", "after", "best" or "control" for evaluations of a training
             run, with the prefix "validation/" or "forgetting/" for those evaluations;
             "sampling/before" with the model's own noise; "plateau/steps_000200" for those that end
-            supervised training; "eval" or "sft" for the
-            command of that name; "PROTOCOL/ROW" for a row of a protocol.
+            supervised training; "eval" or "sft" for the command of that name; "PROTOCOL/ROW" for a
+            row of a protocol.
         films: the episodes that were filmed (`env.eval.video_cfg`).
         metrics: `eval/*`.
     """

@@ -1,8 +1,8 @@
-"""Choose which of several policies is kept, by success on the same validation starts.
+"""Choose which of several policies to keep, by success on the same validation starts.
 
-Kept is the latest policy that is not below the best. The best has the highest success rate, the
-first of equals. A policy is below it if the 95% interval of the paired difference, policy - best,
-lies wholly below zero (:func:`rlcore.runs.statistics.paired_difference`).
+The rule keeps the latest policy that is not below the best. The best has the highest success rate,
+the first of equals. A policy is below it if the 95% interval of the paired difference, policy -
+best, lies wholly below zero (:func:`rlcore.runs.statistics.paired_difference`).
 
 The highest of many rates is partly luck, and training that went on seldom makes a policy worse, so
 among policies that can't be told apart the latest has seen most.
@@ -34,7 +34,7 @@ class Choice:
         """Return whether the latest policy is kept, in place of the one that was kept before.
 
         If it was played from other starts than the best, as after a change of the starts in a
-        resumed run, the choice begins anew with it.
+        resumed run, that policy is the new best.
 
         Args:
             latest: success of the latest policy.

@@ -89,8 +89,9 @@ class RoundFigures(SuccessFigures):
 class Plateau(TypedDict):
     """Supervised training until success on validation starts stopped rising (`sft.until=plateau`).
 
-    `rounds` has the success of each round, `kept_steps` the steps of the round whose weights are
-    the start. `reached` is false if `sft.max_doublings` ended training while success still rose.
+    `rounds` has the success of each round, `kept_steps` the steps of the round whose weights
+    reinforcement learning begins with. `reached` is false if `sft.max_doublings` ended training
+    while success still rose.
     """
 
     rounds: list[RoundFigures]
@@ -253,13 +254,13 @@ def _plateau(history: Mapping[str, Any]) -> Plateau:
     return {
         "rounds": [
             {
-                "steps": played["steps"],
-                "rate": round(played["rate"], DIGITS),
-                "n": played["n"],
-                "lo": round(played["lo"], DIGITS),
-                "hi": round(played["hi"], DIGITS),
+                "steps": figures["steps"],
+                "rate": round(figures["rate"], DIGITS),
+                "n": figures["n"],
+                "lo": round(figures["lo"], DIGITS),
+                "hi": round(figures["hi"], DIGITS),
             }
-            for played in history["rounds"]
+            for figures in history["rounds"]
         ],
         "kept_steps": history["kept_steps"],
         "reached": history["plateau_reached"],

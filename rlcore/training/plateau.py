@@ -94,11 +94,11 @@ def train_to_plateau(session: Session, data: str | Path) -> tuple[dict[str, Any]
     rounds = _Rounds(session, data)
     while True:
         rounds.add()
-        rates = [played.rate for played in rounds.played]
+        rates = [result.rate for result in rounds.made]
         reached = has_plateaued(rates)
         if reached or len(rates) > sft.max_doublings:
             break
-    best = rounds.played[best_round(rates)]
+    best = rounds.made[best_round(rates)]
     if reached:
         stopped = f"two doublings gained less than {MIN_GAIN:g} each (sft.until=plateau)"
     else:
@@ -111,7 +111,7 @@ def train_to_plateau(session: Session, data: str | Path) -> tuple[dict[str, Any]
     history = {
         **_merged(rounds.histories),
         "stopped": stopped,
-        "rounds": [asdict(played) for played in rounds.played],
+        "rounds": [asdict(result) for result in rounds.made],
         "kept_steps": best.steps,
         "plateau_reached": reached,
     }
@@ -122,7 +122,7 @@ class _Rounds:
     """The rounds of a run: those that are on the disk are read, the others are made.
 
     Attributes:
-        played: success after each round so far.
+        made: the rounds so far, with the success after each.
         histories: training of each round so far.
     """
 
@@ -130,7 +130,7 @@ class _Rounds:
         self._session = session
         self._data = data
         self._held: Path | None = None  # folder of the round whose policy the workers have
-        self.played: list[Round] = []
+        self.made: list[Round] = []
         self.histories: list[dict[str, Any]] = []
 
     def folder(self, steps: int) -> Path:
@@ -139,7 +139,7 @@ class _Rounds:
 
     def add(self) -> None:
         """Train and play the next round, as far as it is not on the disk."""
-        made = self.played[-1].steps if self.played else 0
+        made = self.made[-1].steps if self.made else 0
         more = made or self._session.config.sft.max_steps
         folder = self.folder(made + more)
         if not folder.is_dir():
@@ -147,10 +147,10 @@ class _Rounds:
         self.histories.append(read_mapping(folder / HISTORY))
         if not (folder / SUCCESS).is_file():
             self._play(folder, made + more)
-        played = read_as(Round, folder / SUCCESS)
-        self._require_same_protocol(folder, played)
-        self._report(played)
-        self.played.append(played)
+        result = read_as(Round, folder / SUCCESS)
+        self._require_same_protocol(folder, result)
+        self._report(result)
+        self.made.append(result)
         self._remove_policies()
 
     def _train(self, folder: Path, made: int, more: int) -> None:
@@ -178,8 +178,8 @@ class _Rounds:
         results, metrics = play_evaluation(self._session, f"{PLATEAU}/steps_{steps:06d}", PLATEAU)
         rate, n, lo, hi = success_rate([*success_by_start(results).values()])
         finite = {name: value for name, value in metrics.items() if math.isfinite(value)}
-        played = Round(steps, rate, n, lo, hi, results[0].protocol, finite)
-        write_text(folder / SUCCESS, json.dumps(asdict(played), indent=1) + "\n")
+        result = Round(steps, rate, n, lo, hi, results[0].protocol, finite)
+        write_text(folder / SUCCESS, json.dumps(asdict(result), indent=1) + "\n")
         self._session.hooks.check()
 
     def _hold(self, folder: Path) -> None:
@@ -188,9 +188,9 @@ class _Rounds:
             load_policy(self._session, folder / POLICY)
             self._held = folder
 
-    def _require_same_protocol(self, folder: Path, played: Round) -> None:
+    def _require_same_protocol(self, folder: Path, result: Round) -> None:
         current = protocol(self._session.assembly.for_evaluation(PLATEAU)).digest
-        if played.protocol != current:
+        if result.protocol != current:
             raise CheckpointError(
                 f"{folder} was played under other settings of env.eval, or by another version of "
                 "the simulator, so success after it can't be compared with that of a later round",
@@ -198,25 +198,25 @@ class _Rounds:
                 f"{self._session.folder.sft_rounds} to repeat the supervised training",
             )
 
-    def _report(self, played: Round) -> None:
-        gain = f" ({played.rate - self.played[-1].rate:+.3f})" if self.played else ""
+    def _report(self, result: Round) -> None:
+        gain = f" ({result.rate - self.made[-1].rate:+.3f})" if self.made else ""
         self._session.progress.line(
-            f"sft: {played.steps} steps solve {played.rate:.3f}{gain} [{played.lo:.3f}, "
-            f"{played.hi:.3f}] of {played.n} validation starts"
+            f"sft: {result.steps} steps solve {result.rate:.3f}{gain} [{result.lo:.3f}, "
+            f"{result.hi:.3f}] of {result.n} validation starts"
         )
 
     def _remove_policies(self) -> None:
         """Remove the policies that are neither the best nor the latest."""
-        best = self.played[best_round([played.rate for played in self.played])]
-        for played in self.played[:-1]:
-            if played is not best:
-                remove_folder(self.folder(played.steps) / POLICY)
+        best = self.made[best_round([result.rate for result in self.made])]
+        for result in self.made[:-1]:
+            if result is not best:
+                remove_folder(self.folder(result.steps) / POLICY)
 
 
 def _merged(histories: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the history of rounds as one: of what neither adds up nor is a list, the last has it.
+    """Return the history of all rounds as one.
 
-    Validation losses at the end of a round stand in the next one too, which begins with them.
+    Counts and seconds are added, lists of losses are joined, and all else is the last round's.
     """
     merged = dict(histories[-1])
     for name in SUMMED:

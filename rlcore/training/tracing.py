@@ -38,9 +38,9 @@ class RunTrace:
         All calls of workers must have ended.
         """
         workers = self._group.take_spans()
-        for worker, taken in {DRIVER: self._spans.take(), **workers}.items():
-            self._waits.add(worker, taken)
-            self._append(worker, taken)
+        for worker, spans in {DRIVER: self._spans.take(), **workers}.items():
+            self._waits.add(worker, spans)
+            self._append(worker, spans)
 
     def close(self) -> str:
         """End the file, and return a line for the user that names the longest waiting worker."""
@@ -54,10 +54,10 @@ class RunTrace:
         facts = "; ".join(filter(None, (self._waits.longest(), dropped, failure)))
         return f"trace: {self._path}, for https://ui.perfetto.dev{facts and f' ({facts})'}"
 
-    def _append(self, worker: str, taken: Taken) -> None:
+    def _append(self, worker: str, spans: Taken) -> None:
         if self._failure:
             return
         try:
-            self._file.add(worker, taken)
+            self._file.add(worker, spans)
         except OSError as error:
             self._failure = str(error)

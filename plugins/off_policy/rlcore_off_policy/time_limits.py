@@ -1,4 +1,4 @@
-"""Check that critics can see the elapsed time, which makes a time limit an end of the episode.
+"""Declare what a time limit says to critics, and check that they can see the elapsed time.
 
 Without it, equal inputs have different values near the limit and far from it (Pardo et al. 2018,
 arXiv 1712.00378).
@@ -6,12 +6,26 @@ arXiv 1712.00378).
 
 from __future__ import annotations
 
+from typing import Any
+
+from rlcore.config.schema import key
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.protocols import Inputs
 from rlcore.contracts.specs import PolicySpec
 
 ELAPSED = "elapsed"
 """Name of the elapsed fraction of the time limit in observations and in a policy's inputs."""
+
+
+def time_limits_key() -> Any:
+    """Return the field `time_limits` of an algorithm's settings."""
+    return key(
+        "what an episode that a time limit ended says: mask: nothing, the loss leaves its last "
+        "decisions out; end: it was worth 0 from there on, and the critics see the elapsed time, "
+        "which the policy's inputs must have",
+        "mask",
+        choices=("mask", "end"),
+    )
 
 
 def require_elapsed(policy: PolicySpec, inputs: Inputs) -> None:

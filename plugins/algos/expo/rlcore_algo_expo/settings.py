@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rlcore_off_policy.time_limits import time_limits_key
+
 from rlcore.config.schema import AlgorithmConfig, NetworkOptimConfig, When, key
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import AlgorithmNeeds, NetworkNeeds, ReplayNeeds
@@ -13,8 +15,6 @@ from rlcore.contracts.specs import AlgorithmNeeds, NetworkNeeds, ReplayNeeds
 MOST_PARAMETERS = 8_000_000
 """Upper bound of the parameters of the critics, and of the edits, for the memory estimate; it holds
 for chunks of hundreds of entries."""
-
-TIME_LIMITS = ("mask", "end")
 
 
 @dataclass
@@ -84,13 +84,7 @@ class ExpoConfig(AlgorithmConfig):
         1,
         minimum=1,
     )
-    time_limits: str = key(
-        "what an episode that a time limit ended says: mask: nothing, the loss leaves its last "
-        "decisions out; end: it was worth 0 from there on, and the critics see the elapsed time, "
-        "which the policy's inputs must have",
-        "mask",
-        choices=TIME_LIMITS,
-    )
+    time_limits: str = time_limits_key()
     explore: list[float] = key(
         "scales of exploration, in units of the spread of the demonstrations' actions: all actions "
         "of a training episode are moved by one draw, at a scale drawn for the episode, more often "

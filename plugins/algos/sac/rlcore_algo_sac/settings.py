@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rlcore_off_policy.time_limits import time_limits_key
+
 from rlcore.config.schema import AlgorithmConfig, NetworkOptimConfig, When, key
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import AlgorithmNeeds, NetworkNeeds, PolicySpec, ReplayNeeds
@@ -13,7 +15,6 @@ from rlcore.contracts.specs import AlgorithmNeeds, NetworkNeeds, PolicySpec, Rep
 MOST_PARAMETERS = 10_000_000
 """Upper bound of the critics' parameters, for the memory estimate; it holds for ten critics of
 chunks of hundreds of entries."""
-TIME_LIMITS = ("mask", "end")
 
 
 @dataclass
@@ -26,13 +27,7 @@ class SACConfig(AlgorithmConfig):
     name: str = key("registered name of the algorithm", "sac")
     gamma: float = key("discount per chunk", 0.97, exclusive_minimum=0, maximum=1)
     chunks: int = key("chunks whose rewards a target sums (n-step)", 1, minimum=1)
-    time_limits: str = key(
-        "what an episode that a time limit ended says: mask: nothing, the loss leaves its last "
-        "decisions out; end: it was worth 0 from there on, and the critics see the elapsed time, "
-        "which the policy's inputs must have",
-        "mask",
-        choices=TIME_LIMITS,
-    )
+    time_limits: str = time_limits_key()
     start: int = key("decisions in the replay before the first step", 1, minimum=1)
     warmup: int = key(
         "first updates, in which only the critics are trained, for a policy that demonstrations "
