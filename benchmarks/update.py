@@ -34,6 +34,7 @@ WORDS = (
     "cluster.backend=local",
     "cluster.torch_threads=1",
     "cluster.component_placement={env: all:0, rollout: all:0, actor: all:0}",
+    "algorithm.critic_warmup_updates=0",  # the policy learns in the first update too
 )
 QUICK = (
     "env.train.total_num_envs=4",
