@@ -85,7 +85,7 @@ def find_obstacles(
         config = replace(config, runner=replace(config.runner, only_eval=False))
         config.freeze()
     if facts is not None and facts.policy is not None and not collects:
-        rows += resources(facts, words, updates=purpose == "updates")
+        rows += resources(facts, registry, words, updates=purpose == "updates")
     configs = further.values() or [config]
     return facts, [
         *map(_error_finding, [*obstacles, *lacking_trackers(config, registry)]),

@@ -17,6 +17,7 @@ from rlcore.checks.doctor_rows import Row, row
 from rlcore.checks.facts import Facts
 from rlcore.checks.limits import OFF, checkpoint_interval
 from rlcore.checks.plan_command import plan_command
+from rlcore.checks.variants import fitting_variant
 from rlcore.config.schema import RunConfig, RunnerConfig
 from rlcore.files.reading import parse_json, read_lines
 from rlcore.placement import joins
@@ -30,26 +31,34 @@ from rlcore.placement.memory import (
     usable_memory,
     with_fitting_micro_batches,
 )
+from rlcore.plugins.registry import Registry
 from rlcore.utils.durations import update_seconds
+from rlcore.utils.text import format_value
 
 METRICS = "metrics.jsonl"
 LATEST = 20  # last lines of an earlier run's metrics from which its speed is estimated
 BARE = "weights and what the optimizer keeps of them"
 
 
-def resources(facts: Facts, given: Sequence[str] = (), *, updates: bool = True) -> Iterator[Row]:
+def resources(
+    facts: Facts, registry: Registry, given: Sequence[str] = (), *, updates: bool = True
+) -> Iterator[Row]:
     """Check the resources that the policy of a run needs; yield a row for each finding.
 
     Accelerators, disk and duration are checked only for a run on this machine.
 
     Args:
+        registry: the plugins, for the specs of a model that needs less memory.
         given: words of the command line, which :func:`plan_command` repeats.
         updates: whether the algorithm makes updates, whose duration is then estimated.
     """
     local = facts.config.cluster.inventory is None and not joins(facts.config.cluster)
     if local:
         yield from _accelerators(facts)
-    yield from _memory(facts, plan_command(facts.config, given))
+    rows = list(_memory(facts, plan_command(facts.config, given)))
+    if any(entry["status"] != "ok" for entry in rows):
+        rows = _with_variant(rows, facts, registry)
+    yield from rows
     if local and not facts.config.runner.only_eval:
         yield from _disk(facts)
         if updates:
@@ -93,6 +102,24 @@ def _memory(facts: Facts, fix: str) -> Iterator[Row]:
                 detail += f", and {format_bytes(usable_memory(have))} may be filled"
                 status = "warning"
             yield row(kind + of_node, detail, status, fix)
+
+
+def _with_variant(rows: Sequence[Row], facts: Facts, registry: Registry) -> list[Row]:
+    """Add to the rows of memory that does not suffice with which settings it would."""
+    variant = fitting_variant(facts, registry)
+    if variant is None:
+        return list(rows)
+    overrides = " ".join(f"{key}={format_value(value)}" for key, value in variant.keys.items())
+    return [
+        entry
+        if entry["status"] == "ok"
+        else {
+            **entry,
+            "detail": f"{entry['detail']}: {variant.words}",
+            "fix": f"{overrides}; other layouts: {entry['fix']}" if entry["fix"] else overrides,
+        }
+        for entry in rows
+    ]
 
 
 def _disk(facts: Facts) -> Iterator[Row]:

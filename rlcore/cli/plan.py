@@ -2,8 +2,8 @@
 
 Layouts are suggested for common machines, or for those of `cluster.inventory` or `cluster.address`.
 A layout is suggested if every check passes and its processes fit into memory, if need be with
-smaller micro-batches or with recomputed activations. If no layout fits, layouts that train adapters
-are tried.
+smaller micro-batches or with recomputed activations. If no layout fits, bf16 is tried, and then
+adapters (:mod:`rlcore.checks.variants`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,16 @@ from typing import Any
 from rlcore.checks.facts import Facts, plan_run
 from rlcore.checks.placement_table import assumed
 from rlcore.checks.run import check
+from rlcore.checks.variants import (
+    ADAPTERS,
+    CHECKPOINTING,
+    RECOMPUTED,
+    changed,
+    describe_variant,
+    not_in,
+    ways,
+    with_keys,
+)
 from rlcore.cli.request import parse_request, print_help
 from rlcore.cli.verbs import Verb, compose_leniently
 from rlcore.config.schema import RunConfig
@@ -30,9 +40,8 @@ from rlcore.utils.text import format_value
 
 VERB = Verb("plan", "")
 SHARDED = "full_shard"  # sharding strategy that is tried if no layout fits with the run's own
-ADAPTERS = {"actor.model.is_lora": True}  # tried if sharding is not enough
+ANOTHER_TRAINING = ", which is another training"
 MICRO = "actor.micro_batch_size"
-RECOMPUTED = "actor.fsdp_config.gradient_checkpointing"
 STAGES = (2, 1)  # two stages overlap env and policy; one stage needs fewer envs
 
 
@@ -59,6 +68,11 @@ class Tried:
     def fits(self) -> bool:
         """True if the layout is valid and fits into memory."""
         return bool(self.fills) and all(fill.fits for fill in self.fills)
+
+    @property
+    def fullest(self) -> Fill:
+        """The fullest memory of a valid layout."""
+        return max(self.fills, key=lambda filled: filled.share)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -103,37 +117,40 @@ def _machines(config: RunConfig) -> Iterator[tuple[str, Inventory, tuple[str, ..
 def _proposal(
     config: RunConfig, registry: Registry, inventory: Inventory
 ) -> tuple[list[str], Mapping[str, Any] | None]:
-    """Propose a layout on given machines; if none fits, one that trains adapters only.
+    """Propose a layout on given machines, in the first way to hold the model that fits.
 
     Returns:
         (lines of text, keys that select the layout; None if nothing fits).
     """
-    lines, keys = _fitting(config, registry, inventory, {})
-    if keys is not None or config.actor.model.is_lora:
-        return lines, keys
-    adapter_lines, keys = _fitting(_changed(config, ADAPTERS), registry, inventory, ADAPTERS)
-    if keys is not None:
-        lines += [
-            "with adapters instead of all weights, which is another training:",
-            *adapter_lines,
-        ]
-    return lines, keys
-
-
-def _fitting(
-    config: RunConfig, registry: Registry, inventory: Inventory, changes: Mapping[str, Any]
-) -> tuple[list[str], Mapping[str, Any] | None]:
-    """Find the first layout that fits.
-
-    Args:
-        changes: keys in which `config` differs from what the command line asks for.
-
-    Returns:
-        (lines of text that also say why earlier layouts don't fit, keys that select the layout with
-        `changes`; None if none fits).
-    """
-    own = config.actor.fsdp_config.sharding_strategy
     lines: list[str] = []
+    not_fitting: list[str] = []
+    own_fills: list[tuple[Fill, ...]] = []
+    for words, keys in ways(config.actor.model):
+        tried = list(_layouts(changed(config, keys), registry, inventory))
+        layout = tried[-1]
+        fills = [other.fills for other in tried]
+        if keys and (fills == own_fills or not any(fills)):
+            continue  # the model has no adapters, or no such precision
+        reasons = [line for other in tried if not other.fits for line in _why_not(other)]
+        if not layout.fits:
+            lines += [] if keys else reasons
+            own_fills = own_fills or fills
+            not_fitting.append(words)
+            continue
+        layout = replace(layout, keys={**keys, **layout.keys})
+        if not_fitting:
+            recomputed = CHECKPOINTING if RECOMPUTED in layout.keys else ""
+            variant = describe_variant(not_fitting, words + recomputed, layout.fullest)
+            lines.append(f"{variant}{ANOTHER_TRAINING if ADAPTERS in keys else ''}:")
+        overrides = [f"  {word}" for word in _assigned(layout.keys)]
+        lines += [*reasons, f"{layout.name} fits:", *overrides, *map(_memory_use, layout.fills)]
+        return lines, layout.keys
+    return lines + (not_in(not_fitting) if len(not_fitting) > 1 else []), None
+
+
+def _layouts(config: RunConfig, registry: Registry, inventory: Inventory) -> Iterator[Tried]:
+    """Yield the layouts that are tried, up to the first one that fits."""
+    own = config.actor.fsdp_config.sharding_strategy
     for strategy in dict.fromkeys((own, SHARDED)) if inventory.total > 1 else (NO_SHARD,):
         candidates = [
             _try(config, registry, inventory, *layout, strategy)
@@ -142,12 +159,9 @@ def _fitting(
         # moving weights on and off accelerators takes time, so offload is tried last
         candidates += [tried.offloaded for tried in candidates if tried.offloaded is not None]
         for tried in candidates:
+            yield tried
             if tried.fits:
-                keys = {**changes, **tried.keys}
-                words = [f"  {word}" for word in _assigned(keys)]
-                return [*lines, f"{tried.name} fits:", *words, *map(_memory_use, tried.fills)], keys
-            lines += _why_not(tried)
-    return lines, None
+                return
 
 
 def _try(
@@ -168,10 +182,10 @@ def _try(
             "actor.fsdp_config.sharding_strategy": strategy,
         }
         try:
-            plan = plan_run(_changed(config, keys), inventory, registry)
+            plan = plan_run(changed(config, keys), inventory, registry)
             size = config.actor.micro_batch_size
             keys[MICRO] = config.actor.largest_micro_batch(size, plan.world_size("actor")) or size
-            facts = check(_changed(config, keys), registry, plan)
+            facts = check(changed(config, keys), registry, plan)
         except UserError as error:
             refused = Tried(name, keys, refused="; ".join(error.message.splitlines()))
         else:
@@ -193,7 +207,7 @@ def _fill(plan: Plan, facts: Facts) -> tuple[tuple[Fill, ...], dict[str, Any]]:
     variants: list[tuple[dict[str, Any], Facts]] = [({}, facts)]
     if facts.counted.has_checkpointing:
         recomputed = {RECOMPUTED: True}
-        variants.append((recomputed, replace(facts, config=_changed(facts.config, recomputed))))
+        variants.append((recomputed, with_keys(facts, recomputed)))
     sizes = list(_micro_batches(facts))
     for changes, variant in variants:
         memory = variant.memory
@@ -227,19 +241,6 @@ def _with_offload(name: str, keys: dict[str, Any], plan: Plan, facts: Facts) -> 
     return Tried(f"{name.rstrip(',')}, with offload,", keys | changes | offload, fills)
 
 
-def _changed(section: Any, keys: Mapping[str, Any]) -> Any:
-    """Return a copy of a configuration, or of a section, with other values of some keys.
-
-    Args:
-        keys: values by dotted path within the section.
-    """
-    for path, value in keys.items():
-        name, _, rest = path.partition(".")
-        new = _changed(getattr(section, name), {rest: value}) if rest else value
-        section = replace(section, **{name: new})
-    return section
-
-
 def _assigned(keys: Mapping[str, Any]) -> list[str]:
     return [f"{key}={format_value(value)}" for key, value in keys.items()]
 
@@ -254,7 +255,7 @@ def _why_not(tried: Tried) -> Iterator[str]:
     if not tried.fills:
         yield f"{tried.name} is refused: {tried.refused}"
         return
-    fullest = max(tried.fills, key=lambda filled: filled.share)
+    fullest = tried.fullest
     yield (
         f"{tried.name} does not fit: memory binds, the fullest {fullest.what} would hold "
         f"{format_bytes(fullest.need)} of {format_bytes(fullest.have)}, of which "

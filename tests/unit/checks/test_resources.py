@@ -12,9 +12,10 @@ from types import SimpleNamespace
 import pytest
 
 from rlcore.checks import resources
-from rlcore.checks.facts import Facts, gather_facts
+from rlcore.checks.facts import Facts, gather_facts, plan_run
 from rlcore.config.compose import compose
 from rlcore.placement import Inventory, Node, make_plan
+from rlcore.placement.described_nodes import read_inventory
 from rlcore.plugins.registry import load_plugins
 
 GIB = 2**30
@@ -25,10 +26,12 @@ Made = Callable[..., Facts]
 
 @pytest.fixture
 def made(elsewhere: Path) -> Made:
-    """`made(node, *overrides)`: one process that acts and learns with 2^30 parameters in fp32."""
+    """`made(node, *overrides)`: one process that acts and learns with 2^30 parameters in fp32.
+
+    As if with adapters, which leaves no way to hold the model that needs less memory."""
 
     def make(node: Node, *overrides: str) -> Facts:
-        words = ["env=toy", "model=toy", "algorithm=ppo", ALONE]
+        words = ["env=toy", "model=toy", "algorithm=ppo", ALONE, "actor.model.is_lora=true"]
         config = compose([*words, *overrides])
         plan = make_plan(config.cluster, Inventory((node,)), offloads=config.offloaded_roles)
         facts = gather_facts(config, load_plugins(), plan)
@@ -41,7 +44,7 @@ def made(elsewhere: Path) -> Made:
 
 def found(facts: Facts, name: str) -> list[tuple[str, str, str]]:
     """Status, detail and fix of the rows of that name."""
-    rows = resources.resources(facts)
+    rows = resources.resources(facts, load_plugins())
     return [(r["status"], r["detail"], r["fix"]) for r in rows if r["name"] == name]
 
 
@@ -79,6 +82,18 @@ def test_memory_of_an_accelerator(
     assert found_status == status
     shown = [float(figure) for figure in re.findall(r"([\d.]+) GiB", detail)]
     assert shown == pytest.approx(figures, abs=0.015)
+
+
+@pytest.mark.filterwarnings("ignore::rlcore.config.warning.ConfigWarning")
+def test_settings_that_need_less_memory_are_named() -> None:
+    """The recipe of the published π0.5, in two stages, on a card of 24 GB."""
+    words = ["experiment=libero_10_ppo_openpi_pi05", "actor.model.model_path=null"]
+    config = compose([*words, "rollout.pipeline_stage_num=2"])
+    plan = plan_run(config, read_inventory("1x24GB"))
+    ((status, detail, fix),) = found(gather_facts(config, load_plugins(), plan), "GPU memory")
+    assert status == "warning"
+    assert detail.endswith(": not in fp32; in bf16 20.2 of 22.5 GiB")
+    assert fix.startswith("actor.model.precision=bf16; other layouts: rlcore plan ")
 
 
 def test_an_evaluation_makes_no_optimizer_and_no_checkpoints(made: Made) -> None:
@@ -141,7 +156,7 @@ def test_time_by_the_speed_of_the_last_run_of_that_name(made: Made, elsewhere: P
     assert all(named in detail for named in ("1.0 h", "40 updates", "90.0 s", str(log.parent)))
     log.write_text("{")
     assert "not known" in found(facts, "time")[0][1]
-    rows = resources.resources(facts, updates=False)  # `rlcore sft` makes none
+    rows = resources.resources(facts, load_plugins(), updates=False)  # `rlcore sft` makes none
     assert "time" not in [row["name"] for row in rows]
 
 
