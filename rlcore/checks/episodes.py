@@ -9,8 +9,26 @@ from rlcore.checks import held_out
 from rlcore.checks.draws import evaluation_draws
 from rlcore.checks.facts import Facts
 from rlcore.checks.subject import Subject
+from rlcore.contracts.errors import ConfigError
 
 CHECKS = Subject()
+
+
+def unplayable(facts: Facts) -> Iterator[ConfigError]:
+    """Yield an error for the first env of which no episode can be played.
+
+    Only supervised training does without.
+    """
+    for path, _, spec in facts.sides:
+        if spec.unplayable:
+            yield ConfigError(
+                f"{path} must be an env whose episodes can be played: {spec.name} "
+                f"{spec.unplayable}",
+                hint="rlcore sft learns from recorded episodes, rlcore serve and rlcore export use "
+                "what it learned; evaluation and reinforcement need env=NAME with the same "
+                "cameras, states and actions",
+            )
+            return
 
 
 @CHECKS.add

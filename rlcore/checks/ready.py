@@ -15,6 +15,7 @@ from typing import Literal
 
 from rlcore.checks import instruction_warnings, places
 from rlcore.checks.doctor_rows import Finding, Row, of_row
+from rlcore.checks.episodes import unplayable
 from rlcore.checks.facts import Facts
 from rlcore.checks.plugin_files import doctor_rows
 from rlcore.checks.resources import resources
@@ -78,6 +79,8 @@ def find_obstacles(
             config, registry, further=further, collects=collects, only_look=only_look
         )
         obstacles += surveyed
+        if facts is not None and purpose != "supervised":
+            obstacles += unplayable(facts)
     rows = [*([] if collects else places.findings(config)), *instruction_warnings.findings(config)]
     if facts is not None and not obstacles and not rows:
         announce(facts, collects=collects)

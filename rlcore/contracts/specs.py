@@ -128,6 +128,9 @@ class EnvSpec:
             shown wherever versions are.
         dense_reward: whether steps have rewards other than `reward_coef` at success, as far as the
             env knows.
+        unplayable: why no episode can be played, as words that follow the env's name: the env only
+            describes recorded episodes. It serves supervised training, and policies of it are
+            served and exported. Empty: episodes can be played.
         processes: for a constructed env, the number of the process that simulates each row.
             Episodes of a task are assigned to rows of one process if possible. Empty: all rows
             share a process.
@@ -157,6 +160,7 @@ class EnvSpec:
     dense_reward: bool = False
     processes: tuple[int, ...] = ()
     validation_trials: range = range(0)
+    unplayable: str = ""
 
     @property
     def all_instructions(self) -> tuple[str, ...]:

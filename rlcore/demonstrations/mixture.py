@@ -35,13 +35,17 @@ class Mixture:
 
     Attributes:
         parts: (data set, weight) of each.
+        facts: those of the first data set, with the sentences of all.
     """
 
     complete = True
 
     def __init__(self, parts: Sequence[tuple[Dataset, float]]) -> None:
         self.parts = parts
-        self.facts: EnvFacts = parts[0][0].facts
+        sentences: dict[str, str] = {}
+        for data, _ in parts:
+            sentences.update(data.facts.sentences)
+        self.facts: EnvFacts = replace(parts[0][0].facts, sentences=sentences)
 
     def __len__(self) -> int:
         return sum(len(data) for data, _ in self.parts)

@@ -183,8 +183,8 @@ def conclude(
     """Write `summary.json`, print the success table and the path of the run's folder.
 
     Args:
-        evaluations: rows of each evaluation by label; "after" is required. See
-            :func:`rlcore.runs.summary.build_summary`.
+        evaluations: rows of each evaluation by label, "after" for the table; empty if no episode
+            can be played. See :func:`rlcore.runs.summary.build_summary`.
         stopped: the reason why a plugin stopped training; empty if none did.
         best: name of the best checkpoint.
         control: the amount of work of the supervised control.
@@ -213,13 +213,9 @@ def conclude(
         session.progress.line(line)
     session.folder.require_lock()
     write_summary(session.folder.summary, summary)
-    session.progress.line(
-        table(
-            session,
-            evaluations["after"],
-            "success after" if evaluations.keys() > {"after"} else "success",
-        )
-    )
+    if "after" in evaluations:
+        title = "success after" if evaluations.keys() > {"after"} else "success"
+        session.progress.line(table(session, evaluations["after"], title))
     session.hooks.call("rlcore_after_run", run=session.run, summary=summary)
     session.progress.line(f"run folder: {session.folder.path}")
     session.hooks.check()

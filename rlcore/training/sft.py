@@ -39,15 +39,17 @@ def run(assembly: Assembly) -> Path:
     """Run `rlcore sft`: collect or read demonstrations, train, evaluate; return the checkpoint.
 
     A checkpoint of update 0 is also written, so that the run can be served, replayed and resumed
-    like any other.
+    like any other. An env of which no episode can be played is not evaluated in.
     """
     with open_session(assembly) as session:
         try_policy(session)
         path = starting_policy(session)
         write_checkpoint(session, 0)
-        results = evaluate(session, "sft")
-        keep(session, session.folder.checkpoint(0), results)
-        conclude(session, {"after": results})
+        evaluations: dict[str, list[EpisodeResult]] = {}
+        if not session.assembly.env_specs["eval"].unplayable:
+            evaluations["after"] = evaluate(session, "sft")
+            keep(session, session.folder.checkpoint(0), evaluations["after"])
+        conclude(session, evaluations)
         session.progress.line(f"checkpoint: {path}  (use it as actor.model.model_path)")
     return path
 

@@ -151,8 +151,12 @@ class EnvWorker:
     def start(self, side: str) -> EnvSpec:
         """Build the simulators of a side, or resume suspended ones, and return their actual spec.
 
-        Idempotent. Sides that can be played on the same simulators share them.
+        Idempotent. Sides that can be played on the same simulators share them. An env of which no
+        episode can be played has none.
         """
+        planned = self._settings.sides[side].spec
+        if planned is not None and planned.unplayable:
+            return planned
         if side not in self._envs:
             shared = [
                 built

@@ -28,6 +28,8 @@ PAGE = "docs/your-data.md"
 MEANINGS = get_args(ActionMeaning)
 MAX_FLOAT = float(np.finfo(np.float32).max)
 MAX_SIDE = 1 << 14  # of a frame, in pixels
+MAX_SENTENCES = 2000
+"""Most sentences that are listed as the facts of a data set, which a run's files repeat."""
 _SOURCE = re.compile(r"([^\[\]]+?)(?:\[([^\[\]]+)\])?")
 
 
@@ -149,11 +151,18 @@ def mapping_of(description: Description, index: Index) -> FeatureMapping:
         source, channel = _action(name, section, index)
         actions.append(source)
         action_channels.append(asdict(channel))
-    facts = EnvFacts("", sizes, state_channels, action_channels, {})
+    facts = EnvFacts("", sizes, state_channels, action_channels, {}, _sentences(index))
     stride = root.optional("stride", int, 1)
     if stride < 1:
         raise root.error(f"expected 1 or more, got {stride}", "stride")
     return FeatureMapping(cameras, tuple(states), tuple(actions), facts, stride)
+
+
+def _sentences(index: Index) -> dict[str, str]:
+    """Return the sentences of a data set, each as its own task; of very many, the first ones."""
+    texts = (text for text in index.instructions.values() if isinstance(text, str))
+    sentences = [text for text in dict.fromkeys(texts) if text.strip()]
+    return {text: text for text in sentences[:MAX_SENTENCES]}
 
 
 def undescribed_error(index: Index) -> ConfigError:

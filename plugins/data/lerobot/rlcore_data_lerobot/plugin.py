@@ -16,13 +16,29 @@ SUMMARIES = {
 
 @hookimpl
 def rlcore_components() -> list[ComponentSpec]:
-    """Formats of data sets: two versions, with videos or with single frames."""
+    """Formats of data sets: two versions, with videos or with single frames; and their env."""
     return [
+        *(
+            ComponentSpec(
+                kind="dataset",
+                name=name,
+                target=f"rlcore_data_lerobot.formats:{attribute}",
+                summary=summary,
+            )
+            for name, (attribute, summary) in SUMMARIES.items()
+        ),
         ComponentSpec(
-            kind="dataset",
-            name=name,
-            target=f"rlcore_data_lerobot.formats:{attribute}",
-            summary=summary,
-        )
-        for name, (attribute, summary) in SUMMARIES.items()
+            kind="env",
+            name="data",
+            target="rlcore_data_lerobot.env:make_env",
+            summary="recorded episodes alone, without a simulator: for sft, serve, export",
+            config="rlcore_data_lerobot.env_settings:DataEnvConfig",
+            spec="rlcore_data_lerobot.env:env_spec",
+        ),
     ]
+
+
+@hookimpl
+def rlcore_config_paths() -> list[str]:
+    """The option `env=data`."""
+    return ["pkg://rlcore_data_lerobot.conf"]

@@ -44,8 +44,8 @@ def demonstration(task=0, trial=0, success=True, length=7):
     )
 
 
-def written(form, path, demonstrations):
-    with form.write(path, SPEC, COLLECT, seed=1, interpreters=()) as writer:
+def written(form, path, demonstrations, spec=SPEC):
+    with form.write(path, spec, COLLECT, seed=1, interpreters=()) as writer:
         for demo in demonstrations:
             writer.add(demo)
 

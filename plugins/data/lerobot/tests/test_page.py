@@ -23,7 +23,7 @@ def test_the_lines_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.chdir(tmp_path)
     text = PAGE.read_text()
     lines = [shlex.split(line) for line in re.findall(r"^    rlcore (.+)$", text, re.MULTILINE)]
-    described, mixed, collect, own, _ = lines  # the last one is typed in test_export.py
+    described, alone, mixed, collect, own, _ = lines  # the last one is typed in test_export.py
     assert main([*collect, *QUICK]) == 0
     # without what rlcore says of its own it is somebody's data set
     shutil.copytree("reached", "pots")
@@ -35,7 +35,7 @@ def test_the_lines_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     shown = re.findall(r"```yaml\n(.+?)```", text, re.DOTALL)
     for name, content in zip(("pots.yaml", "both.yaml"), shown, strict=True):
         (tmp_path / name).write_text(content)
-    for number, line in enumerate((own, described, mixed)):
+    for number, line in enumerate((own, described, mixed, alone)):
         name = f"runner.logger.experiment_name=run{number}"
         assert main([*line, *QUICK, *LEARN, name]) == 0
     # what was learned acts, and reinforcement learning goes on with it
