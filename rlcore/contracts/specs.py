@@ -175,6 +175,16 @@ class EnvSpec:
     def action_dim(self) -> int:
         return sum(channel.size for channel in self.actions)
 
+    @property
+    def action_low(self) -> tuple[float, ...]:
+        """Return the lower bound of each action entry."""
+        return tuple(channel.low for channel in self.actions for _ in range(channel.size))
+
+    @property
+    def action_high(self) -> tuple[float, ...]:
+        """Return the upper bound of each action entry."""
+        return tuple(channel.high for channel in self.actions for _ in range(channel.size))
+
     def trials(self, split: str) -> range:
         """Return the trial numbers of a split: "train", "heldout" or "validation"."""
         return self.splits[split]

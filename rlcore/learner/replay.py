@@ -155,9 +155,7 @@ class ReplayStore:
         self._horizon = policy.action_horizon
         self._actions_per_chunk = policy.num_action_chunks
         self._device = device
-        channels = () if env is None else env.actions
-        bounds = [(channel.low, channel.high) for channel in channels for _ in range(channel.size)]
-        self._range = torch.tensor(bounds).T if bounds else None
+        self._range = None if env is None else torch.tensor([env.action_low, env.action_high])
         self._demonstrations: list[DemonstrationRows] = []
         self._segments: list[Segment] = []
         self._renumber()

@@ -74,10 +74,7 @@ class ActionRange(nn.Module):
 
     def __init__(self, env: EnvSpec) -> None:
         super().__init__()
-        for name in ("low", "high"):
-            bounds = [
-                getattr(channel, name) for channel in env.actions for _ in range(channel.size)
-            ]
+        for name, bounds in (("low", env.action_low), ("high", env.action_high)):
             self.register_buffer(name, torch.tensor(bounds, dtype=torch.float32), persistent=False)
 
     def units(self, actions: Tensor) -> Tensor:

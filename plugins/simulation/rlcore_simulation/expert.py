@@ -26,8 +26,8 @@ def play_expert(simulator: AnySimulator, spec: EnvSpec, wish: Demonstrate) -> De
     """
     task = spec.tasks[wish.episode.task]
     noise = generator(f"{spec.name} demonstration", wish.seed, task, *wish.episode[1:3])
-    low = np.concatenate([np.full(channel.size, channel.low) for channel in spec.actions])
-    high = np.concatenate([np.full(channel.size, channel.high) for channel in spec.actions])
+    low = np.array(spec.action_low)
+    high = np.array(spec.action_high)
     scale = wish.action_noise * (high - low) / 2
     states: list[np.ndarray] = []
     actions: list[np.ndarray] = []

@@ -1,8 +1,9 @@
 """A Gaussian policy small enough to train in a second.
 
 It is the smallest complete implementation of :class:`rlcore.contracts.protocols.Policy`, to test
-against and to copy from when writing a policy. Log-probs are those of N(mean, std), from before the
-env clips the action.
+against and to copy from when writing a policy. It decides in units of the action range, in which
+each entry is in [-1, 1]: action = middle + half u, u ~ N(mean, std). Log-probs are those of u, from
+before the env clips the action.
 """
 
 from __future__ import annotations
@@ -58,6 +59,9 @@ class ToyPolicy(nn.Module):
         super().__init__()
         self.spec = policy_spec(config, env_spec)
         self._config = config
+        low, high = torch.tensor([env_spec.action_low, env_spec.action_high])
+        self._middle = (low + high) / 2
+        self._half = (high - low) / 2
         inputs = input_size(env_spec)
         outputs = config.num_action_chunks * env_spec.action_dim
         self.body = nn.Sequential(
@@ -86,9 +90,10 @@ class ToyPolicy(nn.Module):
         noise = torch.from_numpy(keys.normal("action", self._chunk_shape)).to(self._device)
         with torch.no_grad():
             mean, std, values = self._forward(tensors)
-            actions = mean if deterministic else mean + std * noise
-            logprobs = torch.zeros_like(mean) if deterministic else _logprob(actions, mean, std)
-        return PolicyOutput(actions.cpu().numpy(), logprobs, values, {"actions": actions})
+            units = mean if deterministic else mean + std * noise
+            logprobs = torch.zeros_like(mean) if deterministic else _logprob(units, mean, std)
+        actions = self._middle + self._half * units.cpu()
+        return PolicyOutput(actions.numpy(), logprobs, values, {"actions": units})
 
     def evaluate(
         self, inputs: Mapping[str, torch.Tensor], replay: Mapping[str, torch.Tensor]
@@ -124,13 +129,13 @@ class ToyPolicy(nn.Module):
     ) -> torch.Tensor:
         mean, std, _ = self._forward(inputs)
         # std is for exploration and says nothing about the expert: only the mean is fitted
-        actions = actions.to(self._device)
+        units = ((actions.cpu() - self._middle) / self._half).to(self._device)
         mask = mask.to(self._device)
-        loss = (-_logprob(actions, mean, std.detach())).mean(-1)
+        loss = (-_logprob(units, mean, std.detach())).mean(-1)
         return (loss * mask).sum(-1) / mask.sum(-1)
 
     def fit_normalizer(self, demonstrations: Sequence[Demonstration]) -> None:
-        """Do nothing: states and actions are in [-1, 1] already."""
+        """Do nothing: the env's range scales actions, and states are of order one."""
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         groups: dict[str, list[nn.Parameter]] = {"policy": [], "value": []}
@@ -176,6 +181,6 @@ class ToyPolicy(nn.Module):
         return mean, self.log_std.exp().unflatten(0, self._chunk_shape), values
 
 
-def _logprob(actions: torch.Tensor, mean: torch.Tensor, std: torch.Tensor) -> torch.Tensor:
-    """Return log N(actions; mean, std), elementwise."""
-    return -0.5 * ((actions - mean) / std) ** 2 - std.log() - 0.5 * math.log(2 * math.pi)
+def _logprob(units: torch.Tensor, mean: torch.Tensor, std: torch.Tensor) -> torch.Tensor:
+    """Return log N(units; mean, std), elementwise."""
+    return -0.5 * ((units - mean) / std) ** 2 - std.log() - 0.5 * math.log(2 * math.pi)

@@ -403,6 +403,14 @@ class ForgetsItsStatistics(ToyPolicy):
         return {**inputs, "state": (inputs["state"] / self._scale).astype(np.float32)}
 
 
+class ForgetsTheRange(ToyPolicy):
+    """Acts in [-1, 1], whatever the env takes."""
+
+    def __init__(self, config, env_spec):
+        unit = tuple(replace(channel, low=-1.0, high=1.0) for channel in env_spec.actions)
+        super().__init__(config, replace(env_spec, actions=unit))
+
+
 class LeavesItsSpreadOut(ToyPolicy):
     """A parameter that requires gradients and is in no group."""
 
@@ -413,6 +421,7 @@ class LeavesItsSpreadOut(ToyPolicy):
 
 BROKEN_POLICIES = {
     DrawsFromTorch: {
+        "actions scale with the range of the env",
         "equal keys give equal decisions",
         "a row does not depend on its batch",
         "a row does not depend on its place in a fixed batch",
@@ -429,6 +438,7 @@ BROKEN_POLICIES = {
         "evaluating rows apart gives the same",
     },
     ForgetsItsStatistics: {"a saved policy decides the same"},
+    ForgetsTheRange: {"actions scale with the range of the env"},
     LeavesItsSpreadOut: {"parameter groups are disjoint and cover what trains"},
 }
 
@@ -437,8 +447,8 @@ BROKEN_POLICIES = {
 def test_a_broken_policy(broken):
     spec = env_spec(ToyEnvConfig())
 
-    def make(self, config):
-        policy = broken(config, self.env_spec)
+    def make(self, config, env_spec=None):
+        policy = broken(config, env_spec or self.env_spec)
         if config.model_path is not None:
             good = PolicyConformance.make(self, config)
             policy.load_state_dict(good.state_dict())

@@ -28,9 +28,8 @@ class CostlyActions(EnvWrapper):
 
     def __init__(self, env: Env, settings: ActionCost) -> None:
         super().__init__(env, env.spec)
-        channels = [channel for channel in env.spec.actions for _ in range(channel.size)]
-        self._low = np.array([channel.low for channel in channels])
-        self._high = np.array([channel.high for channel in channels])
+        self._low = np.array(env.spec.action_low)
+        self._high = np.array(env.spec.action_high)
         self._coef = settings.coef
 
     def rewards(self, actions: np.ndarray, result: ChunkResult) -> np.ndarray:

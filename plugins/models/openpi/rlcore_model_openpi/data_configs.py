@@ -135,6 +135,19 @@ class DataConfig:
         actions = actions[..., :action_dim]
         return self.actions_out(actions + self._offset(actions, model_states))
 
+    def action_range(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Convert the bounds `[A]` of the env's actions to those of the model's, before Normalize.
+
+        A relative entry may move by half the width of its range, in either direction.
+        """
+        ends = np.stack([self.actions_in(low), self.actions_in(high)])
+        low = ends.min(axis=0)
+        high = ends.max(axis=0)
+        half = (high - low) / 2
+        relative = np.zeros(len(half), dtype=bool)
+        relative[: len(self.delta_mask)] = self.delta_mask
+        return np.where(relative, -half, low), np.where(relative, half, high)
+
     def _offset(self, actions: np.ndarray, model_states: np.ndarray) -> np.ndarray:
         """Return `[B, 1, A]`: the state's entries where `delta_mask` is true, 0 elsewhere."""
         offset = np.zeros((len(actions), 1, actions.shape[-1]), dtype=actions.dtype)

@@ -20,6 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rlcore_weights.layouts import (
     FULL_WEIGHTS,
     StoredWeights,
@@ -32,7 +33,7 @@ from rlcore.contracts.errors import CheckpointError
 from rlcore.contracts.specs import EnvSpec
 from rlcore_model_openpi.layout import NOISE_HEAD, head_keys, network_shapes, range_keys
 from rlcore_model_openpi.lerobot import VARIANTS, read_statistics
-from rlcore_model_openpi.normalize import FILE_NAME, Normalizer, find_stats, read_stats
+from rlcore_model_openpi.normalize import FILE_NAME, Normalizer, Stats, find_stats, read_stats
 from rlcore_model_openpi.published import CONFIG_FILE
 from rlcore_model_openpi.resolved import KEY, Resolved, trained_with
 from rlcore_model_openpi.settings import OpenPIModelConfig
@@ -113,14 +114,22 @@ def load_stats(config: OpenPIModelConfig, resolved: Resolved, env_spec: EnvSpec)
     actions = resolved.action_formula
     lerobot = resolved.published.lerobot
     if lerobot is not None:
-        return Normalizer(
-            None if state_dim is None else read_statistics(lerobot.state, "state", state_dim),
-            read_statistics(lerobot.actions, "actions", env_spec.action_dim),
-            state,
-            actions,
+        fitted_state = None
+        if state_dim is not None:
+            fitted_state = read_statistics(lerobot.state, "state", Stats.identity(state_dim))
+        fitted_actions = read_statistics(
+            lerobot.actions, "actions", range_stats(resolved, env_spec)
         )
+        return Normalizer(fitted_state, fitted_actions, state, actions)
     path = _stats_file(Path(config.model_path), resolved, config.openpi.asset_id)
     return read_stats(path, state, actions, state_dim=state_dim, action_dim=env_spec.action_dim)
+
+
+def range_stats(resolved: Resolved, env_spec: EnvSpec) -> Stats:
+    """Return the statistics of actions where a checkpoint has none: those of the env's range."""
+    low = np.array(env_spec.action_low, dtype=np.float64)
+    high = np.array(env_spec.action_high, dtype=np.float64)
+    return Stats.of_range(*resolved.data.action_range(low, high))
 
 
 def asset_of(folder: Path, resolved: Resolved, asset_id: str | None) -> str:

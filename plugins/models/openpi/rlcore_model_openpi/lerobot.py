@@ -104,7 +104,7 @@ class Scaled:
 
     Attributes:
         mode: a key of :data:`MODES`, or "IDENTITY".
-        path: the file with the statistics; None: the feature is not normalised.
+        path: the file with the statistics; None: there is none, or the feature is not normalised.
         prefix: prefix of the names of the statistics in that file.
     """
 
@@ -190,26 +190,28 @@ def read_policy(path: Path, content: Mapping[str, Any]) -> LeRobotPolicy:
 VARIANTS = ("paligemma_variant", "action_expert_variant")
 
 
-def read_statistics(scaled: Scaled, name: str, least: int) -> Stats:
+def read_statistics(scaled: Scaled, name: str, absent: Stats) -> Stats:
     """Read the statistics of one feature.
 
     Args:
         scaled: where they are.
         name: "state" or "actions", for error messages.
-        least: the number of entries that the env has.
+        absent: statistics of the env's entries, for a checkpoint without any, or whose own were
+            never filled in (all infinite), as in base models.
 
     Returns:
-        The statistics; the identity if the feature is not normalised or its statistics were never
-        filled in (all infinite), as in base models.
+        The statistics; the identity if the checkpoint does not normalise the feature.
 
     Raises:
         CheckpointError: statistics of the mode are missing, damaged, or of another robot.
     """
-    if scaled.path is None or scaled.mode == "IDENTITY":
-        return Stats.identity(least)
+    if scaled.mode == "IDENTITY":
+        return Stats.identity(absent.size)
+    if scaled.path is None:
+        return absent
     arrays = _arrays(scaled.path, scaled.prefix)
     if not arrays or all(np.isinf(array).all() for array in arrays.values()):
-        return Stats.identity(least)  # a base model: no statistics, or never filled in
+        return absent
     fields: dict[str, np.ndarray] = {name: arrays[name] for name in FIELDS if name in arrays}
     for field, lerobot_field in zip(scaled.formula.fields, MODES[scaled.mode], strict=True):
         if lerobot_field not in arrays:
@@ -217,7 +219,7 @@ def read_statistics(scaled: Scaled, name: str, least: int) -> Stats:
                 f"{scaled.path} lacks {scaled.prefix}{lerobot_field}, by which {scaled.mode} scales"
             )
         fields[field] = arrays[lerobot_field]
-    return checked_stats(scaled.path, name, fields, scaled.formula, least)
+    return checked_stats(scaled.path, name, fields, scaled.formula, absent.size)
 
 
 def _arrays(path: Path, prefix: str) -> dict[str, np.ndarray]:

@@ -83,8 +83,12 @@ class Stats:
     @classmethod
     def identity(cls, size: int) -> Stats:
         """Return statistics that leave values unchanged, except for the formulas' constants."""
-        ones = np.ones(size)
-        return cls(0 * ones, ones, -ones, ones)
+        return cls.of_range(-np.ones(size), np.ones(size))
+
+    @classmethod
+    def of_range(cls, low: np.ndarray, high: np.ndarray) -> Stats:
+        """Return statistics that map the range from `low` to `high`, `[D]` each, to [-1, 1]."""
+        return cls((low + high) / 2, (high - low) / 2, low, high)
 
     @classmethod
     def fit(cls, values: np.ndarray) -> Stats:
@@ -113,11 +117,6 @@ class Normalizer:
     actions: Stats
     state_formula: Formula
     action_formula: Formula
-
-    @classmethod
-    def identity(cls, state_dim: int, action_dim: int, formula: Formula) -> Normalizer:
-        """Return a normaliser that leaves values unchanged, for a model from scratch."""
-        return cls(Stats.identity(state_dim), Stats.identity(action_dim), formula, formula)
 
     def normalize_state(self, states: np.ndarray) -> np.ndarray:
         """Normalise states `[..., S]`: float32 of the same shape; uses the first S statistics."""

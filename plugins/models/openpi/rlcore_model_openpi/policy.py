@@ -44,8 +44,8 @@ def make(config: OpenPIModelConfig, *, env_spec: EnvSpec) -> OpenPIPolicy:
     """Build the policy; the factory that the plugin names.
 
     Without `model_path` the weights are random (from torch's global generator), the statistics
-    leave values unchanged until they are fitted, and the tokenizer is trained on the env's
-    instructions.
+    scale actions to the env's range until they are fitted, and the tokenizer is trained on the
+    env's instructions.
 
     Raises:
         ConfigError: settings that contradict each other or the env.

@@ -12,11 +12,11 @@ import torch
 from rlcore.contracts.specs import EnvSpec
 from rlcore_model_openpi.checkpoint import load_heads, load_network, save_heads, save_network
 from rlcore_model_openpi.data_configs import data_config
-from rlcore_model_openpi.files import load_stats
+from rlcore_model_openpi.files import load_stats, range_stats
 from rlcore_model_openpi.network.actor import FlowActor
 from rlcore_model_openpi.network.pi0 import PiNetwork
 from rlcore_model_openpi.network.vision import SiglipTower
-from rlcore_model_openpi.normalize import FILE_NAME, Normalizer, write_stats
+from rlcore_model_openpi.normalize import FILE_NAME, Normalizer, Stats, write_stats
 from rlcore_model_openpi.processor import Processor
 from rlcore_model_openpi.published import CONFIG_FILE, conventions
 from rlcore_model_openpi.resolved import Resolved, heads_trained_with, trained_with
@@ -30,11 +30,12 @@ _log = logging.getLogger(__name__)
 def fresh_processor(resolved: Resolved, env_spec: EnvSpec) -> Processor:
     """Return the processor of a model from scratch.
 
-    Its statistics leave values unchanged until they are fitted, and its tokenizer is trained on the
-    env's instructions.
+    Until its statistics are fitted, they scale actions to the env's range and leave the state
+    unchanged. Its tokenizer is trained on the env's instructions.
     """
-    normalizer = Normalizer.identity(
-        env_spec.state_dim, env_spec.action_dim, resolved.action_formula
+    formula = resolved.action_formula
+    normalizer = Normalizer(
+        Stats.identity(env_spec.state_dim), range_stats(resolved, env_spec), formula, formula
     )
     return Processor(
         resolved, fresh_tokenizer(env_spec.all_instructions, resolved.size), normalizer

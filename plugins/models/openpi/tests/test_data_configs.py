@@ -136,3 +136,20 @@ def test_enlarging_interpolates():
     out = resize_with_pad(frames, 4, 4)[0, 0, :, 0]
     # bilinear between centres 0.5 and 1.5 at 0.25, 0.75, 1.25, 1.75: 0, 25, 75, 100
     assert out.tolist() == [0, 25, 75, 100]
+
+
+def test_a_range_is_converted_and_relative_entries_are_centred():
+    """pi0_libero takes six entries relative to the state, so 0 to 512 means 256 either way."""
+    low, high = DATA_CONFIGS["pi0_libero"].action_range(np.zeros(7), np.array([512.0] * 6 + [1.0]))
+    assert low.tolist() == [-256] * 6 + [0]
+    assert high.tolist() == [256] * 6 + [1]
+
+
+def test_a_flipped_joint_has_a_flipped_range():
+    """ALOHA's joint 1 turns the other way: [-1, 3] is [-3, 1], half of which is 2 either way. A
+    gripper's 0 to 1 is -0.6213 - 0.5476 to 1.4910 - 0.5476."""
+    low, high = DATA_CONFIGS["pi05_aloha_robotwin"].action_range(
+        np.array([-1.0, -1, -1, -1, -1, -1, 0] * 2), np.array([3.0, 3, 3, 3, 3, 3, 1] * 2)
+    )
+    np.testing.assert_allclose(low, [-2, -2, -2, -2, -2, -2, -1.1689] * 2)
+    np.testing.assert_allclose(high, [2, 2, 2, 2, 2, 2, 0.9434] * 2)

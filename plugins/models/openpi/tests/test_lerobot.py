@@ -26,6 +26,7 @@ from rlcore_model_openpi.spec import policy_spec
 from safetensors.torch import load_file
 
 from rlcore.contracts.rng import RowKeys
+from rlcore.contracts.specs import ActionChannel
 
 KEYS = RowKeys(tuple((1, row) for row in range(3)))
 SIZE = SIZES["tiny_siglip"]
@@ -178,13 +179,17 @@ def test_state_and_actions_may_be_scaled_differently(write, size, env_spec):
 
 
 def test_a_base_model_has_no_statistics(write, size, env_spec, demonstrate):
-    """As `lerobot/pi0_base` and `lerobot/pi05_base`: LeRobot then scales nothing."""
+    """As `lerobot/pi0_base` and `lerobot/pi05_base`: LeRobot then scales nothing, and we
+    scale actions to the env's range, of which 0 is the middle."""
     folder = write(stats={})
     policy = make(settings(folder, size), env_spec=env_spec)
     values = np.linspace(-2, 2, 4, dtype=np.float32)[None]
     normalizer = policy.processor.normalizer
     np.testing.assert_allclose(normalizer.normalize_state(values), values, rtol=1e-6)
     np.testing.assert_allclose(normalizer.unnormalize_actions(values), values, rtol=1e-6)
+    wide = replace(env_spec, actions=(ActionChannel("joint_position", 4, 0.0, 512.0),))
+    executed = make(settings(folder, size), env_spec=wide).processor.normalizer
+    np.testing.assert_allclose(executed.unnormalize_actions(np.zeros((1, 4))), 256, rtol=1e-6)
     policy.fit_normalizer([demonstrate(env_spec, 20)])  # what supervised training does first
     assert (policy.processor.normalizer.unnormalize_actions(values) != values).all()
 

@@ -161,3 +161,11 @@ def test_finding_the_file(tmp_path, refused):
     again.write_text("[]")
     with refused(CheckpointError, again):
         find_stats(tmp_path, "lab/robot", strict=True)
+
+
+def test_the_range_from_minus_one_to_one_leaves_values_to_the_bit():
+    """Half of [0, 512] around its middle is 256 around 256; [-1, 1] has mean 0 and std 1."""
+    given = Stats.of_range(np.array([0.0]), np.array([512.0]))
+    assert [float(part[0]) for part in vars(given).values()] == [256, 256, 0, 512]
+    unit = Stats.identity(2)
+    assert [part.tolist() for part in vars(unit).values()] == [[0, 0], [1, 1], [-1, -1], [1, 1]]

@@ -13,6 +13,8 @@ from rlcore_model_openpi.resolved import resolve
 from rlcore_model_openpi.settings import OpenPIConfig, OpenPIModelConfig
 from rlcore_model_openpi.sizes import SIZES
 
+from rlcore.contracts.specs import ActionChannel
+
 
 def processor(env_spec, config_name="pi0_metaworld", **openpi):
     config = OpenPIModelConfig(
@@ -136,3 +138,19 @@ def test_instructions_of_metaworld_stay_apart_and_fit(env_spec):
     tokens, mask = made.tokenizer(instructions)
     assert len({row.tobytes() for row in tokens}) == len(instructions) == 50
     assert mask.sum(axis=1).max() < SIZES["tiny"].max_token_len  # none is cut
+
+
+@pytest.mark.parametrize("config_name", ["pi0_metaworld", "pi05_metaworld"])
+def test_without_statistics_actions_have_the_range_of_the_env(env_spec, config_name):
+    """A pusher's place in [0, 512], two joints that move by up to 0.05, and a gripper."""
+    actions = (
+        ActionChannel("joint_position", 1, 0.0, 512.0),
+        ActionChannel("joint_delta", 2, -0.05, 0.05),
+        ActionChannel("gripper", 1),
+    )
+    made = processor(replace(env_spec, actions=actions), config_name)
+    decided = np.array([[[-1.0] * 8, [0.0] * 8, [1.0] * 8]])
+    executed = made.to_env_actions(decided, np.zeros((1, 4)))
+    expected = [[0, -0.05, -0.05, -1], [256, 0, 0, 0], [512, 0.05, 0.05, 1]]
+    # openpi adds 1e-6 to scales, of which one action unit is at most 512 + 1e-6 away
+    np.testing.assert_allclose(executed, [expected], atol=1e-5)

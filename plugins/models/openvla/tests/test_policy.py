@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from rlcore_prismatic.scaling import scaling
 from rlcore_testing.conformance.fake_env import fake_demonstration, fake_env, fake_observation
 
 from rlcore.contracts.rng import RowKeys
+from rlcore.contracts.specs import ActionChannel
 
 TOLERANCE = 1e-5
 
@@ -248,3 +251,11 @@ def test_another_temperature_for_a_while(build):
     again = policy.act(inputs, keys(5))
     np.testing.assert_array_equal(again.actions, drawn.actions)
     assert torch.equal(again.logprobs, drawn.logprobs)
+
+
+def test_without_statistics_tokens_span_the_range_of_the_env(build):
+    """The centres of the lowest and the highest of 255 bins are 1/255 from the ends of [-1, 1], so
+    of [0, 512] they are 256 (1 - 254/255) and 256 (1 + 254/255)."""
+    wide = replace(fake_env(), actions=(ActionChannel("joint_position", 4, 0.0, 512.0),))
+    executed = build(env=wide).processor.to_env_actions(np.array([[[255] * 4, [0] * 4]]))
+    np.testing.assert_allclose(executed[0, :, 0], [256 / 255, 256 * 509 / 255], rtol=1e-6)

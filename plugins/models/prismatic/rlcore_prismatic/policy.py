@@ -64,8 +64,8 @@ def make_policy(
 ) -> TokenPolicy:
     """Build a policy from its checkpoint, or from scratch.
 
-    A policy from scratch has random weights (from torch's global generator), statistics that leave
-    actions unchanged, and a tokenizer trained on the env's instructions.
+    A policy from scratch has random weights (from torch's global generator), statistics that scale
+    actions to the env's range, and a tokenizer trained on the env's instructions.
 
     Args:
         make_actor: builds the actor with its components from network and critic.
@@ -319,15 +319,21 @@ def _fresh_processor(
     size = resolved.size
     prompts = fresh_tokenizer(env_spec.all_instructions, resolved.prompt_length, size)
     key = config.unnorm_key or env_spec.name
-    identity = {
+    low, high = np.repeat([[-1.0], [1.0]], resolved.action_dim, axis=1)
+    entries = list(resolved.entries)
+    low[entries] = env_spec.action_low
+    high[entries] = env_spec.action_high
+    unfitted = {
         key: {
-            part: statistics.of_range(np.full(width, -1.0), np.full(width, 1.0))
-            for part, width in (("action", resolved.action_dim), ("proprio", resolved.proprio_dim))
+            "action": statistics.of_range(low, high),
+            "proprio": statistics.of_range(
+                np.full(resolved.proprio_dim, -1.0), np.full(resolved.proprio_dim, 1.0)
+            ),
         }
     }
     return Processor(
         config,
         resolved,
         prompts,
-        scaling(config, resolved, identity, key, origin="a fresh model"),
+        scaling(config, resolved, unfitted, key, origin="a fresh model"),
     )

@@ -113,10 +113,7 @@ class EnvSubject(Conformance):
 
     def action_range(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the lowest and the highest action, float64 `[A]`."""
-        channels = self.spec.actions
-        sizes = [channel.size for channel in channels]
-        low = np.repeat([float(channel.low) for channel in channels], sizes)
-        return low, np.repeat([float(channel.high) for channel in channels], sizes)
+        return np.array(self.spec.action_low, float), np.array(self.spec.action_high, float)
 
     def play(self, env: Env, episodes: Sequence[Episode], actions: np.ndarray) -> Play:
         """Reset all rows and play one chunk; return copies, because the env may reuse arrays."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -58,6 +59,7 @@ class ActingChecks(PolicySubject):
     may_be_intended = (
         "test_decisions_depend_on_what_cameras_show",
         "test_decisions_depend_on_the_instruction",
+        "test_actions_scale_with_the_range_of_the_env",
     )
 
     def test_decisions_have_their_shapes(self) -> None:
@@ -67,6 +69,23 @@ class ActingChecks(PolicySubject):
         tied = sorted(name for name, tensor in tensors.items() if tensor.requires_grad)
         hint = "decorate act with torch.no_grad()"
         require("the list of tensors of act with gradients", tied, [], hint)
+
+    def test_actions_scale_with_the_range_of_the_env(self) -> None:
+        """With a range twice as wide, its middle moved by 5, an action a becomes 5 + 2 a."""
+        skip_unless(self.config().model_path is None, "its checkpoint scales actions")
+        wide = tuple(
+            replace(channel, low=5 + 2 * channel.low, high=5 + 2 * channel.high)
+            for channel in self.env_spec.actions
+        )
+        policy = self.fresh(replace(self.env_spec, actions=wide))
+        scaled = policy.act(self.inputs, keys()).actions
+        label = "of actions in a range twice as wide, its middle moved by 5"
+        hint = (
+            "act in units of the range, EnvSpec.action_low to action_high, where no checkpoint "
+            "has statistics"
+        )
+        expected = {"actions": 5 + 2 * self.acted().actions}
+        require_arrays(label, {"actions": scaled}, expected, hint, atol=1e-3)
 
     def test_a_replay_is_small(self) -> None:
         replay = self.acted().replay

@@ -47,18 +47,21 @@ class PolicySubject(OneThread):
         critic = self.settings.get("add_value_head") or False
         return super().config(**{"add_value_head": critic} | changes)
 
-    def make(self, config: Any) -> Policy:
-        """Build the policy as a policy worker does."""
-        policy: Policy = load_target(self.component().target)(config, env_spec=self.env_spec)
+    def make(self, config: Any, env_spec: EnvSpec | None = None) -> Policy:
+        """Build the policy as a policy worker does, for :attr:`env_spec` or the given one."""
+        target = load_target(self.component().target)
+        policy: Policy = target(config, env_spec=env_spec or self.env_spec)
         return policy
 
-    def fresh(self) -> Any:
+    def fresh(self, env_spec: EnvSpec | None = None) -> Any:
         """Build a new policy, in training mode as in a worker, with noise added to its weights.
+
+        Its initial weights are the same in each call.
 
         The return type is `Any` because the policy is both a :class:`Policy` and a module.
         """
         torch.manual_seed(SEED)
-        policy = self.make(self.config())
+        policy = self.make(self.config(), env_spec)
         assert isinstance(policy, nn.Module), (
             f"the policy is a {type(policy).__name__}, expected a torch.nn.Module"
             "\n  hint: subclass torch.nn.Module"
