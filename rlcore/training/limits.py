@@ -11,6 +11,7 @@ from typing import Any
 
 from rlcore.checks.limits import OFF, SHARE, checkpoint_interval
 from rlcore.config.schema import RunConfig, RunnerConfig
+from rlcore.config.schema.supervised import DEMONSTRATIONS
 from rlcore.config.schema_tree import find
 from rlcore.contracts.errors import ConfigError
 from rlcore.runs.checkpoint import Checkpoint
@@ -61,7 +62,7 @@ def check_limits(
 
     Raises:
         ConfigError: a limit is below what the run has done, or the run is finished: it reached a
-            limit, or a plugin stopped it.
+            limit, or a plugin stopped it, and no control is added.
     """
     env_steps = at.state["totals"]["env_steps"]
     limits = list(_limits(config.runner, at.step, env_steps))
@@ -73,7 +74,7 @@ def check_limits(
                 hint=f"runner.{key}={count} or more; an earlier state: rlcore resume "
                 f"{folder.checkpoints}/step_NNNNNN",
             )
-    if not folder.summary.is_file():
+    if not folder.summary.is_file() or _adds_control(config, so_far):
         return
     stopped = at.state["steering"]["stopped"]
     if stopped and not named:
@@ -88,6 +89,14 @@ def check_limits(
             f"{folder.path} is finished: {count} of {limit} {unit} are done",
             hint=f"rlcore resume {folder.path} runner.{key}={count * 2}",
         )
+
+
+def _adds_control(config: RunConfig, so_far: Mapping[str, Any]) -> bool:
+    """Return whether a run is resumed with a control on demonstrations that it did not have.
+
+    A control on own successes needs these, which a run keeps only if it began with that control.
+    """
+    return config.sft.control == DEMONSTRATIONS and find(so_far, "sft.control", None) is None
 
 
 def _limits(

@@ -15,6 +15,7 @@ from statistics import fmean
 
 from rlcore.checks.further_sides import FORGETTING, PLATEAU
 from rlcore.config.schema import RunnerConfig
+from rlcore.config.schema.supervised import DEMONSTRATIONS
 from rlcore.contracts.errors import MicroBatchError, WorkerError
 from rlcore.runs.checkpoint import POLICY
 from rlcore.runs.history import read_history
@@ -119,7 +120,13 @@ def _run_stages(session: Session, saved: resume.Saved | None) -> Summary:
     control = None
     if initial is not None and config.sft.control:
         evaluations["control"], control = train_control(session, initial, update=updates)
-    return conclude(session, evaluations, stopped=stopped, best=best, control=control)
+    summary = conclude(session, evaluations, stopped=stopped, best=best, control=control)
+    if initial is not None and control is None:
+        session.progress.line(
+            "what as much more imitation reaches: "
+            f"rlcore resume {session.folder.path} sft.control={DEMONSTRATIONS}"
+        )
+    return summary
 
 
 def _load_checkpoint(session: Session, name: str) -> None:

@@ -16,7 +16,7 @@ from resume_cases import go_on, play
 from sameness import assert_same, numbers
 
 from rlcore.cli.main import main
-from rlcore.contracts.errors import WorkerError
+from rlcore.contracts.errors import ConfigError, WorkerError
 from rlcore.learner.supervised import SupervisedTrainer
 from rlcore.runs.statistics import paired_difference
 from rlcore.runs.tables import read_results, success_by_start
@@ -153,6 +153,24 @@ def test_a_control_is_as_much_work_as_the_run(whole: Path):
     assert control["samples"] == trained + -(-decisions // 3)
     assert control["steps"] == -(-control["samples"] // control["batch_size"])
     assert json.loads((whole / "control.json").read_text())["work"] == control
+
+
+def test_a_finished_run_gets_its_control_by_resuming(tmp_path: Path, refused):
+    words = ("runner.max_epochs=1", "env.forgetting.tasks=[]")
+    at_once = start(tmp_path / "at_once", *words, "sft.control=demonstrations")
+    later = start(tmp_path / "later", *words)
+    with refused(ConfigError, str(later)):  # its own successes were not kept
+        go_on(later, "sft.control=own_successes")
+    after = (later / "eval/after.parquet").read_bytes()
+    go_on(later, "sft.control=demonstrations")
+    assert digests(later / "control") == digests(at_once / "control")
+    assert read_results(later / "eval/after.parquet") == read_results(at_once / "eval/after.parquet")
+    assert after == (later / "eval/after.parquet").read_bytes()
+    summaries = [json.loads((run / "summary.json").read_text()) for run in (at_once, later)]
+    first, second = (each["success_control"] for each in summaries)
+    assert first == second
+    with refused(ConfigError, str(later)):
+        go_on(later, "sft.control=demonstrations")
 
 
 def test_a_control_depends_neither_on_load_nor_on_an_interruption(

@@ -57,6 +57,7 @@ class CollectConfig(Settings):
 
 
 WHEN_ENABLED = When("enabled", (True,))
+DEMONSTRATIONS = "demonstrations"
 OWN_SUCCESSES = "own_successes"
 MAX_STEPS = "max_steps"
 UNTIL_PLATEAU = "plateau"
@@ -150,7 +151,7 @@ class SFTConfig(Settings):
         "RL trained on and a third of its decisions, and evaluate the result too: on "
         "demonstrations, or with own_successes on these and the successful training episodes, half "
         "of a batch each; null: none",
-        choices=("demonstrations", OWN_SUCCESSES),
+        choices=(DEMONSTRATIONS, OWN_SUCCESSES),
         when=WHEN_ENABLED,
         fixed="no",  # it is read after training
     )
