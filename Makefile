@@ -30,8 +30,8 @@ $(STAMP): pyproject.toml $(PLUGINS) $(wildcard requirements/*)
 	@bash requirements/install.sh --venv $(VENV)
 	@touch $@
 
-train: install ## demonstrations, supervised start, fine-tuning, evaluation (ARGS="runner.seed=1")
-	$(BIN)/rlcore train experiment=quickstart $(ARGS)
+train: install ## demonstrations, imitation, practice, evaluation (ARGS="runner.seed=1")
+	$(BIN)/rlcore train experiment=quickstart_expo $(ARGS)
 
 test: install ## checks and the tests that are not long
 	$(BIN)/ruff check $(CHECKED)

@@ -33,9 +33,9 @@ def typed() -> list[str]:
 
 
 def mapped() -> list[str]:
-    """Maps that README and help print as values."""
+    """Maps that docs/cluster.md and help print as values."""
     (key,) = (key for key in schema_tree.walk(RunConfig()) if key.path == KEY)
-    texts = [key.help, (ROOT / "README.md").read_text(encoding="utf-8")]
+    texts = [key.help, (ROOT / "docs/cluster.md").read_text(encoding="utf-8")]
     blocks = re.findall(r"component_placement: .*\n    (\S+: \w+)\n", texts[1])
     assert blocks == ["env,rollout,actor: all"]
     found = [text for part in texts for text in MAP.findall(part)]
