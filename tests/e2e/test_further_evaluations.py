@@ -164,7 +164,6 @@ def test_a_finished_run_gets_its_control_by_resuming(tmp_path: Path, refused):
     after = (later / "eval/after.parquet").read_bytes()
     go_on(later, "sft.control=demonstrations")
     assert digests(later / "control") == digests(at_once / "control")
-    assert read_results(later / "eval/after.parquet") == read_results(at_once / "eval/after.parquet")
     assert after == (later / "eval/after.parquet").read_bytes()
     summaries = [json.loads((run / "summary.json").read_text()) for run in (at_once, later)]
     first, second = (each["success_control"] for each in summaries)
