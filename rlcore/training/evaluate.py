@@ -14,7 +14,7 @@ from rlcore.rollout.schedule import evaluation_columns, filmed_columns
 from rlcore.runs.metrics import env_metrics
 from rlcore.runs.parquet import read_note
 from rlcore.runs.protocol_record import describe_difference
-from rlcore.runs.statistics import success_rate
+from rlcore.runs.statistics import paired_difference, success_rate
 from rlcore.runs.summary import Control, Summary, build_summary, write_summary
 from rlcore.runs.tables import (
     EpisodeResult,
@@ -32,6 +32,8 @@ from rlcore.training.session import Session, caveat, made_with, open_session, pr
 
 # All evaluations use the same update number, so that they draw the same noise and can be paired.
 EVAL_UPDATE = 0
+MUCH_LESS = 0.5
+"""Share of the success without noise from which on the success with it is worth a warning."""
 
 
 def run(assembly: Assembly) -> list[EpisodeResult]:
@@ -130,22 +132,39 @@ def play_evaluation(
 
 
 def sampling_warning(
-    deterministic: Sequence[EpisodeResult], sampled: Sequence[EpisodeResult], key: str
+    deterministic: Sequence[EpisodeResult],
+    sampled: Sequence[EpisodeResult],
+    key: str,
+    value: object,
 ) -> Iterator[str]:
-    """Yield a warning if the policy never succeeds with its model's noise, but does without.
+    """Yield a warning if the policy succeeds much less with its model's noise than without.
+
+    That is at most half as often, by more than chance (the 95% interval of the paired difference is
+    below 0), or never.
 
     Args:
         deterministic, sampled: rows of the two evaluations before training.
         key: :attr:`rlcore.contracts.specs.PolicySpec.exploration_key` of the policy.
+        value: value of that key; None without a key.
     """
+    before = success_by_start(deterministic)
+    noisy = success_by_start(sampled)
     successes = sum(row.success for row in deterministic)
-    if not successes or any(row.success for row in sampled):
+    noisy_successes = sum(row.success for row in sampled)
+    is_much_less = noisy_successes <= MUCH_LESS * successes
+    is_chance = noisy_successes > 0 and paired_difference(before, noisy).hi >= 0
+    if not successes or not is_much_less or is_chance:
         return
-    remedy = f"a lower actor.model.{key}" if key else "less noise of the model"
+    solved = noisy_successes or "none"
+    remedy = "less noise of the model may help"
+    if isinstance(value, int | float):
+        remedy = f"try half of the noise, actor.model.{key}={value / 2:g}"
+    elif key:
+        remedy = f"a lower actor.model.{key} than {value} may help"
     yield (
-        "warning: with the model's own noise of training the policy solved none of "
+        f"warning: with the model's own noise of training the policy solved {solved} of "
         f"{len(sampled)} episodes, and {successes} of {len(deterministic)} without it: training "
-        f"may see no success to learn from; {remedy} may help"
+        f"may see too few successes to learn from; {remedy}"
     )
 
 

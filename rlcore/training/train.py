@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Mapping
+from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
 
@@ -94,7 +95,8 @@ def _run_stages(session: Session, saved: resume.Saved | None) -> Summary:
             sampled = _evaluate_before(session, saved, session.folder.sampling, SAMPLING)
             evaluations[SAMPLING] = sampled
             key = session.assembly.policy_spec.exploration_key
-            for line in sampling_warning(evaluations["before"], sampled, key):
+            value = attrgetter(key)(config.actor.model) if key else None
+            for line in sampling_warning(evaluations["before"], sampled, key, value):
                 session.progress.line(line)
         if measures_forgetting:
             path = session.folder.forgetting

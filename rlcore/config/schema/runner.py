@@ -53,8 +53,8 @@ class RunnerConfig(Settings):
     val_before_train: bool = key("evaluate before the first update", True)
     val_sampling: bool = key(
         "before the first update, also evaluate the policy with the model's own noise of training, "
-        "without exploration that the algorithm adds, on the same starts, and warn if it never "
-        "succeeds",
+        "without exploration that the algorithm adds, on the same starts, and warn, with a lower "
+        "value of the noise, if it succeeds at most half as often",
         False,
         when=(
             When("val_before_train", (True,)),
