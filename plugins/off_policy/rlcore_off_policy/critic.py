@@ -14,6 +14,7 @@ from rlcore.contracts.protocols import Inputs
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import EnvSpec
 from rlcore_off_policy.encoder import Encoder
+from rlcore_off_policy.sizes import WIDTH
 
 
 class Critic(nn.Module):
@@ -28,6 +29,7 @@ class Critic(nn.Module):
         heads: E.
         hidden: widths of the hidden layers of a head.
         initial: initial bias of the last layer, about the value before training.
+        width: features of each image, and of all floats together, see :class:`Encoder`.
         scalars: whether the heads see single floats, such as the elapsed share of the time limit.
     """
 
@@ -39,10 +41,11 @@ class Critic(nn.Module):
         heads: int,
         hidden: tuple[int, ...] = (256, 256),
         initial: float = 0.0,
+        width: int = WIDTH,
         scalars: bool = False,
     ) -> None:
         super().__init__()
-        self.encoder = Encoder(inputs, scalars=scalars)
+        self.encoder = Encoder(inputs, width=width, scalars=scalars)
         size = self.encoder.size + entries
         self.heads = nn.ModuleList(layers(size, hidden, 1) for _ in range(heads))
         for head in self.heads:

@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from rlcore.contracts.protocols import Inputs
 from rlcore.contracts.rng import RowKeys
-from rlcore_off_policy.sizes import EMBEDDING_WIDTH, PIXELS, VOCABULARY, convolutions
+from rlcore_off_policy.sizes import EMBEDDING_WIDTH, PIXELS, VOCABULARY, WIDTH, convolutions
 
 SHIFT = 4
 """Largest random shift of an image in pixels, in each direction, for augmentation (DrQ, arXiv
@@ -40,7 +40,7 @@ class Encoder(nn.Module):
         scalars: names of the single floats that are features.
     """
 
-    def __init__(self, inputs: Inputs, *, width: int = 64, scalars: bool = False) -> None:
+    def __init__(self, inputs: Inputs, *, width: int = WIDTH, scalars: bool = False) -> None:
         super().__init__()
         rows = {name: array[0] for name, array in inputs.items() if array[0].size}
         self._images = [n for n, a in rows.items() if a.dtype == np.uint8 and a.ndim >= 3]

@@ -12,6 +12,12 @@ PIXELS = 64
 VOCABULARY = 1024
 """Token ids are taken modulo this."""
 EMBEDDING_WIDTH = 16
+WIDTH = 64
+"""Features of each image, and of all float inputs together, if a network sets no other number."""
+MOST_IMAGES = 8
+MOST_NUMBERS = 4096
+"""Images, and floats of the inputs or entries of a chunk (50 actions of 32 entries are 1,600), for
+which :func:`critic_parameters` and :func:`actor_parameters` hold."""
 _CHANNELS = (16, 32, 32, 32)
 _SMALLEST = 4  # side at which convolutions end
 
@@ -60,6 +66,30 @@ def encoder_parameters(images: Sequence[tuple[int, int]], state: int, width: int
             layer.outputs * (layer.inputs * layer.kernel**2 + 1) for layer in layers
         ) + _bounded_parameters(left, width)
     return count
+
+
+def critic_parameters(heads: int, hidden: Sequence[int], width: int = WIDTH) -> int:
+    """Return an upper bound of the parameters of :class:`rlcore_off_policy.critic.Critic`, for the
+    memory estimate, which knows settings but no inputs.
+
+    Args:
+        heads: E.
+        hidden: widths of the hidden layers of a head.
+        width: features of each image, and of all floats together.
+    """
+    images = [(PIXELS, PIXELS)] * MOST_IMAGES
+    head = mlp_parameters(_most_features(width) + MOST_NUMBERS, hidden, 1)
+    return encoder_parameters(images, MOST_NUMBERS, width) + heads * head
+
+
+def actor_parameters(hidden: Sequence[int], width: int = WIDTH) -> int:
+    """Return an upper bound of the parameters of an MLP from a critic's features, and a chunk, to
+    mean and spread of a chunk; see :func:`critic_parameters`."""
+    return mlp_parameters(_most_features(width) + MOST_NUMBERS, hidden, 2 * MOST_NUMBERS)
+
+
+def _most_features(width: int) -> int:
+    return (MOST_IMAGES + 1) * width + EMBEDDING_WIDTH
 
 
 def mlp_parameters(size: int, hidden: Sequence[int], outputs: int) -> int:

@@ -5,8 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from rlcore_off_policy.critic import ActionRange, Critic, least_of_two
+from rlcore_off_policy.critic import ActionRange, Critic, layers, least_of_two
 from rlcore_off_policy.encoder import SHIFT, Encoder, _pixels, draw_shift
+from rlcore_off_policy.sizes import (
+    MOST_IMAGES,
+    MOST_NUMBERS,
+    actor_parameters,
+    critic_parameters,
+)
 
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import ActionChannel, EnvSpec
@@ -123,3 +129,18 @@ def test_a_critic_begins_with_what_it_expects():
     with torch.no_grad():
         values = critic.values(critic.features({"state": torch.randn(50, 5)}), torch.zeros(50, 4))
     assert values.shape == (3, 50) and (values.mean() - 1.0).abs() < 0.5
+
+
+@pytest.mark.parametrize("width", [64, 256])
+def test_the_bound_of_the_parameters_holds_for_the_largest_inputs(width):
+    inputs = {
+        **{f"image{n}": np.zeros((1, 64, 64, 3), np.uint8) for n in range(MOST_IMAGES)},
+        "state": np.zeros((1, MOST_NUMBERS), np.float32),
+        "words": np.zeros((1, 7), np.int32),
+    }
+    torch.manual_seed(0)
+    critic = Critic(inputs, MOST_NUMBERS, heads=3, hidden=(8, 5), width=width)
+    count = sum(parameter.numel() for parameter in critic.parameters())
+    assert critic_parameters(3, (8, 5), width) == count
+    actor = layers(critic.encoder.size + MOST_NUMBERS, (8, 5), 2 * MOST_NUMBERS)
+    assert actor_parameters((8, 5), width) == sum(p.numel() for p in actor.parameters())

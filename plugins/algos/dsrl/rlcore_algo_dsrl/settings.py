@@ -6,15 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rlcore_off_policy.sizes import actor_parameters, critic_parameters
+
 from rlcore.config.schema import AlgorithmConfig, NetworkOptimConfig, When, key
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import AlgorithmNeeds, NetworkNeeds, ReplayNeeds
 
 NOISE = "initial_noise"
 """Name under which the replay stores the initial noise of a decision."""
-MOST_PARAMETERS = 20_000_000
-"""Upper bound of a network's parameters, for the memory estimate. A layer from 1,600 entries of
-noise to 128 features has 205,000, and a critic has ten such layers, one for each head."""
 
 
 @dataclass
@@ -102,14 +101,14 @@ def needs(config: DSRLConfig) -> AlgorithmNeeds:
     actor = NetworkNeeds(
         "actor",
         config.actor_lr,
-        MOST_PARAMETERS,
+        actor_parameters(config.hidden),
         acts_with="online",
         optim=config.actor_optim.adamw,
     )
     critic = NetworkNeeds(
         "critic",
         config.critic_lr,
-        MOST_PARAMETERS,
+        critic_parameters(config.heads, config.hidden),
         polyak=config.tau,
         acts_with="online",
         optim=config.critic_optim.adamw,

@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rlcore_off_policy.sizes import critic_parameters
 from rlcore_off_policy.time_limits import time_limits_key
 
 from rlcore.config.schema import AlgorithmConfig, NetworkOptimConfig, When, key
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import AlgorithmNeeds, NetworkNeeds, PolicySpec, ReplayNeeds
-
-MOST_PARAMETERS = 10_000_000
-"""Upper bound of the critics' parameters, for the memory estimate; it holds for ten critics of
-chunks of hundreds of entries."""
 
 
 @dataclass
@@ -114,7 +111,7 @@ def needs(config: SACConfig) -> AlgorithmNeeds:
     critic = NetworkNeeds(
         "critic",
         config.critic_lr,
-        MOST_PARAMETERS,
+        critic_parameters(config.critics, config.hidden),
         polyak=config.tau,
         optim=config.critic_optim.adamw,
     )
