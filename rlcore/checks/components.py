@@ -94,13 +94,15 @@ def algorithm_gets_values(facts: Facts) -> Iterator[str]:
 def final_frames_are_rendered(facts: Facts) -> Iterator[str]:
     """Check that the env renders final frames where the algorithm bootstraps from them.
 
-    The value of the observation after the last step is computed from its pixels.
+    The value of the observation after the last step, and the decision that it would lead to, are
+    computed from its pixels.
     """
     needs = facts.needs
     env = facts.envs["train"]
     if needs is None or env.renders_final:
         return
-    if needs.bootstrap_values or (needs.values and facts.config.env.train.auto_reset):
+    bootstraps = needs.bootstrap_values or needs.final_decisions
+    if bootstraps or (needs.values and facts.config.env.train.auto_reset):
         yield (
             f"env.train.render_final must be true: {facts.config.algorithm.name} bootstraps from "
             f"the final frames of truncated episodes, which {env.name} leaves out, got false"

@@ -159,6 +159,9 @@ class Facts:
         if config.runner.only_eval:
             return Batch(rows=rows)
         chunks = env.chunks_per_column(self.counted.num_action_chunks)
+        if self.needs is not None and self.needs.final_decisions:
+            steps = chunks * self.counted.num_action_chunks
+            chunks += -(-steps // env.max_episode_steps)  # one for each episode that fits
         actors = self.workers["actor"]
         return Batch(
             rows=rows,

@@ -64,21 +64,25 @@ class NStepTargets:
         rewards: float32 `[B]`, sum of the rewards of up to n chunks from the decision on,
             discounted to the decision.
         discounts: float32 `[B]`, factor of the next value: gamma to the power of the number of
-            executed steps; 0 if the episode ended within the n chunks, by termination or time
-            limit, or if the rollout ended.
-        valid: bool `[B]`, false if a time limit or the end of the rollout cut the episode within
-            the n chunks. The next value is then unknown, because the final observation is not
-            stored; such rows should be masked out.
+            executed steps; 0 if the episode terminated within the n chunks. If a time limit or the
+            end of the rollout cut it within them, the next value is that of the final observation
+            where `ReplayNeeds.final_decisions` stores it; else the factor is 0.
+        valid: bool `[B]`, false if the episode was cut within the n chunks and the final
+            observation is not stored. The next value is then unknown, and such rows should be
+            masked out.
         truncated: bool `[B]`, true if it was a time limit that cut the episode within the n chunks.
             An algorithm whose networks see the elapsed time may count it as an end with value 0
             (finite horizon; Pardo et al. 2018, arXiv 1712.00378), so that such rows are valid too.
-        inputs: `{name: [B, ...]}` of the decision n chunks later; arbitrary if the discount is 0.
+        actions: float32 `[B, C, A]`, chunk of the decision n chunks later, or of that at the final
+            observation; arbitrary if the discount is 0.
+        inputs: `{name: [B, ...]}` of the same decision; arbitrary if the discount is 0.
     """
 
     rewards: Tensor
     discounts: Tensor
     valid: Tensor
     truncated: Tensor
+    actions: Tensor
     inputs: dict[str, Tensor]
 
 

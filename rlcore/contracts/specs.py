@@ -387,11 +387,15 @@ class ReplayNeeds:
         failures: whether unsuccessful episodes are stored too. If not, a column is stored if one
             of its episodes succeeded.
         outputs: names of `PolicyOutput.replay` that are stored in addition to the inputs.
+        final_decisions: whether the decision at the final observation of a truncated episode, or of
+            one that the end of its column cuts, is stored too. No step executes it; n-step targets
+            bootstrap from it. The env must render final frames.
     """
 
     size: int
     failures: bool = True
     outputs: tuple[str, ...] = ()
+    final_decisions: bool = False
 
 
 @dataclass(frozen=True)
@@ -453,6 +457,11 @@ class AlgorithmNeeds:
         Subclasses override this property if their algorithm corrects for that.
         """
         return None if self.replay is not None else "it has no replay"
+
+    @property
+    def final_decisions(self) -> bool:
+        """Return whether its replay stores decisions at final observations."""
+        return self.replay is not None and self.replay.final_decisions
 
     @property
     def acting_networks(self) -> tuple[NetworkNeeds, ...]:

@@ -31,7 +31,9 @@ class Trajectory:
         policy_version: int64 `[T, N]`, number of updates done before the decision was made.
         success: bool `[T, N]`, whether the episode had succeeded by the end of the chunk.
         sample_index: int64 `[T, N]`, row of the decision in `inputs` and `replay`; -1 if there was
-            no decision, or if another process holds its inputs.
+            no decision, or if another process holds its inputs. A decision at a final observation
+            (`ReplayNeeds.final_decisions`) is in the cell after the last chunk of its episode, and
+            none of its steps is valid.
         inputs, replay: `{name: [M, ...]}`, the data from which the policy re-evaluates decisions.
     """
 

@@ -60,8 +60,8 @@ class DemonstrationRows:
         return {"actions": self.samples.actions[rows], "mask": self.samples.mask[rows]}
 
     def n_step_targets(self, rows: Tensor, chunks: int, gamma: float) -> dict[str, Tensor]:
-        """Return n-step targets: `rewards`, `discounts`, `valid`, `truncated` and `inputs.NAME`;
-        see :class:`rlcore.contracts.learning.NStepTargets`.
+        """Return n-step targets: `rewards`, `discounts`, `valid`, `truncated`, `actions` and
+        `inputs.NAME`; see :class:`rlcore.contracts.learning.NStepTargets`.
 
         A row is valid if its demonstration ends within the n chunks, or has a frame after them.
         """
@@ -74,13 +74,14 @@ class DemonstrationRows:
         of_success = self.reward * gamma ** (steps_left[rows] - 1).double()
         rewards = torch.where(ends, of_success, 0.0)
         discounts = torch.where(continues, gamma**steps, 0.0)
-        inputs = self.inputs(torch.where(continues, following, rows))
+        after = torch.where(continues, following, rows)
         return {
             "rewards": rewards.float(),
             "discounts": discounts.float(),
             "valid": ends | continues,
             "truncated": torch.zeros_like(ends),
-            **{f"{INPUTS}{name}": array for name, array in inputs.items()},
+            **self.actions(after),
+            **{f"{INPUTS}{name}": array for name, array in self.inputs(after).items()},
         }
 
     @property

@@ -83,7 +83,7 @@ class Segment:
         :class:`rlcore.contracts.learning.Replay`."""
         chunk, column = (axis[rows] for axis in self.decisions)
         chunks = -(-horizon // self.batch.valid.shape[-1])  # rounded up
-        positions, same_episode = _decisions_from(self.batch, chunk, column, chunks)
+        positions, same_episode = _cells_from(self.batch, chunk, column, chunks)
         executed = (self.batch.valid[positions] & same_episode[..., None]).flatten(1)  # [B, n C]
         actions = self.batch.actions[positions].flatten(1, 2)
         # executed actions first, in their order
@@ -98,38 +98,46 @@ class Segment:
         }
 
     def n_step_targets(self, rows: Tensor, chunks: int, gamma: float) -> dict[str, Tensor]:
-        """Return n-step targets: `rewards`, `discounts`, `valid`, `truncated` and `inputs.NAME`;
-        see :class:`rlcore.contracts.learning.NStepTargets`."""
+        """Return n-step targets: `rewards`, `discounts`, `valid`, `truncated`, `actions` and
+        `inputs.NAME`; see :class:`rlcore.contracts.learning.NStepTargets`."""
         chunk, column = (axis[rows] for axis in self.decisions)
         # n chunks with rewards, and the decision after them
-        positions, same_episode = _decisions_from(self.batch, chunk, column, chunks + 1)
+        positions, same_episode = _cells_from(self.batch, chunk, column, chunks + 1)
         executed = self.batch.valid[positions] & same_episode[..., None]
+        decided = executed.any(-1)
         executed[:, chunks:] = False
         steps = executed.flatten(1)  # [B, (n + 1) C]
         # the reward of the i-th executed step, from 0, is discounted by gamma^i
         power = gamma ** (steps.cumsum(1) - 1)
         rewards = torch.where(steps, self.batch.rewards[positions].flatten(1) * power, 0.0).sum(1)
-        continues = same_episode[:, chunks]
-        discounts = torch.where(continues, gamma ** steps.sum(1), 0.0)
         terminated = (self.batch.terminated[positions].flatten(1) & steps).any(1)
         truncated = (self.batch.truncated[positions].flatten(1) & steps).any(1) & ~terminated
+        # a decision that no step executed is the one at the final observation
+        has_inputs = self.batch.sample_index[positions] != NO_DECISION
+        final = same_episode & ~decided & has_inputs & ~terminated[:, None]
+        following = torch.where(final.any(1), final.int().argmax(1), chunks)[:, None]
+        continues = (decided | final).gather(1, following).squeeze(1)
+        discounts = torch.where(continues, gamma ** steps.sum(1), 0.0)
+        after = tuple(axis.gather(1, following).squeeze(1) for axis in positions)
         # clamped, because the discount of a row without a next decision is 0
-        index = self.batch.sample_index[tuple(axis[:, chunks] for axis in positions)].clamp(min=0)
+        index = self.batch.sample_index[after].clamp(min=0)
         inputs = {
             f"{INPUTS}{name}": take_rows(array, index) for name, array in self.batch.inputs.items()
         }
         returns = {"rewards": rewards.float(), "discounts": discounts.float()}
         known = {"valid": continues | terminated, "truncated": truncated}
-        return {**returns, **known, **inputs}
+        return {**returns, **known, "actions": self.batch.actions[after], **inputs}
 
+    @cached_property
     def bytes(self) -> int:
-        """Return the size on all ranks in bytes: light arrays of columns with a decision, and the
-        inputs of all decisions."""
+        """Size on all ranks in bytes: light arrays of columns with a decision, and the inputs of
+        all decisions, final ones included. To be read on all ranks at once."""
         light = [getattr(self.batch, name)[0, 0] for name in LIGHT]
         chunks = len(self.batch.valid) * int(self.batch.valid.any(-1).any(0).sum())
         total = chunks * sum(array.numel() * array.element_size() for array in light)
+        rows = int(collectives.all_sum(int((self.batch.sample_index != NO_DECISION).sum())))
         for array in self.batch.inputs.values():
-            total += len(self) * array.shape[1:].numel() * array.element_size()
+            total += rows * array.shape[1:].numel() * array.element_size()
         return total
 
     def local_columns(self) -> Trajectory:
@@ -188,7 +196,7 @@ class ReplayStore:
         segment = Segment(number, collectives.world_size(), stored)
         if len(segment):
             self._segments.append(segment)
-        while sum(segment.bytes() for segment in self._segments) > self._needs.size:
+        while sum(segment.bytes for segment in self._segments) > self._needs.size:
             del self._segments[0]
         self._renumber()
 
@@ -272,7 +280,7 @@ class ReplayStore:
         arrays = self._gather(
             rows, lambda source, local: source.n_step_targets(local, chunks, gamma)
         )
-        names = ("rewards", "discounts", "valid", "truncated")
+        names = ("rewards", "discounts", "valid", "truncated", "actions")
         light = {name: arrays.pop(name) for name in names}
         inputs = {name.removeprefix(INPUTS): array for name, array in arrays.items()}
         return NStepTargets(**light, inputs=inputs)
@@ -338,6 +346,8 @@ class ReplayStore:
             names = segment_files(number, parts)[collectives.rank() :: collectives.world_size()]
             trajectories = [_trajectory(read_segment(folder / name)) for name in names]
             batch = collectives.whole_batch(append(trajectories) if trajectories else None)
+            if not self._needs.final_decisions:  # the run stored them under other settings
+                batch.sample_index[~batch.valid.any(-1)] = NO_DECISION
             self._segments.append(Segment(number, parts, batch))
         self._renumber()
 
@@ -350,20 +360,20 @@ def take_rows(array: Tensor, rows: Tensor) -> Tensor:
     return array.index_select(0, rows)
 
 
-def _decisions_from(
+def _cells_from(
     batch: Trajectory, chunk: Tensor, column: Tensor, count: int
 ) -> tuple[tuple[Tensor, Tensor], Tensor]:
-    """Find `count` consecutive decisions, beginning with each of B decisions.
+    """Find `count` consecutive cells of a column, beginning with each of B decisions.
 
     Returns:
         (chunk, column), int64 `[B, n]` each, clamped to the last chunk of the batch; and whether
-        there is such a decision in the same episode, bool `[B, n]`.
+        the cell is in the batch and has the number of the same episode, bool `[B, n]`. Cells behind
+        a column may have that number too: no step was executed there.
     """
     chunks = chunk[:, None] + torch.arange(count)
     positions = (chunks.clamp(max=len(batch.valid) - 1), column[:, None].expand_as(chunks))
-    decided = (chunks < len(batch.valid)) & batch.valid[positions].any(-1)
     same_episode = batch.episode[positions] == batch.episode[chunk, column][:, None]
-    return positions, decided & same_episode
+    return positions, (chunks < len(batch.valid)) & same_episode
 
 
 def _trajectory(tensors: Mapping[str, Tensor]) -> Trajectory:

@@ -87,6 +87,24 @@ class TrajectoryBuilder:
         for row, column in enumerate(columns):
             self._columns[column][-1].bootstrap = _host(values[row])
 
+    def add_final_decisions(
+        self, rows: Sequence[WaitingRow], inputs: Inputs, output: PolicyOutput
+    ) -> None:
+        """Add decisions at the final observations of R rows, which no step executes."""
+        self.add_decisions(rows, inputs, output)
+        steps = (len(rows), output.actions.shape[1])
+        never = np.zeros(steps, dtype=bool)
+        self.add_outcome(
+            ChunkOutcome(
+                columns=[row.column for row in rows],
+                rewards=np.zeros(steps, dtype=np.float32),
+                valid=never,
+                terminated=never,
+                truncated=never,
+                success=never[:, 0],
+            )
+        )
+
     def columns(self) -> list[int]:
         """Return the numbers of the columns added so far, in the order of :meth:`build`."""
         return sorted(self._columns)

@@ -155,10 +155,11 @@ def _add_outcome(
     before: EnvMessage | None,
     spans: Spans,
 ) -> None:
-    """Add the outcome of the last chunk, and the requested values after it, to the trajectory.
+    """Add the outcome of the last chunk, and the requested decisions after it, to the trajectory.
 
-    A value after decision d of an episode is computed with the keys of decision d + 1, which the
-    episode itself never uses.
+    Of these decisions the values are added, and with `job.final_decisions` all else. The one after
+    decision d of an episode is made with the keys of decision d + 1, which the episode itself never
+    uses.
 
     Args:
         before: previous message of the route, whose rows acted; None before the first chunk.
@@ -172,5 +173,7 @@ def _add_outcome(
         return
     rows = [before.rows[index] for index in outcome.bootstrap_rows]
     keys = job.keys(row._replace(decision=row.decision + 1) for row in rows)
-    _, output = _decide(policy, job, outcome.bootstrap_observation, keys, spans)
+    inputs, output = _decide(policy, job, outcome.bootstrap_observation, keys, spans)
     builder.add_bootstrap([row.column for row in rows], output.values)
+    if job.final_decisions:
+        builder.add_final_decisions(rows, inputs, output)

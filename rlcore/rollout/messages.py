@@ -98,7 +98,8 @@ class ChunkOutcome:
         rewards, valid, terminated, truncated: `[R, C]`, as in
             :class:`rlcore.contracts.protocols.ChunkResult`.
         success: bool `[R]`, as in `ChunkResult`.
-        bootstrap_rows: indices of rows, in [0, R), whose value after the chunk is requested.
+        bootstrap_rows: indices of rows, in [0, R), for which a decision after the chunk, with its
+            value, is requested.
         bootstrap_observation: observation of those rows after the chunk; None without such rows.
     """
 
@@ -195,6 +196,8 @@ class RolloutJob:
         env_timeout: seconds to wait for a message of a stage.
         weights: version of the weights with which the worker must act; None: the policy is trained
             in the same process.
+        final_decisions: whether decisions at final observations are added to the trajectory
+            (:attr:`rlcore.contracts.specs.ReplayNeeds.final_decisions`).
         shift: standard deviation of the exploration offset for each action entry, in the env's
             units. An offset is drawn once per episode and added to all its actions. Empty: none.
         tasks: names of the tasks of the env that is played, in its order.
@@ -206,6 +209,7 @@ class RolloutJob:
     forward_batch: int | None
     env_timeout: float
     weights: int | None = None
+    final_decisions: bool = False
     shift: tuple[float, ...] = ()
     tasks: tuple[str, ...] = ()
 
@@ -246,8 +250,8 @@ class InteractJob:
         side: "train" or "eval", which selects the env settings.
         columns: `columns[stage]`, columns to play on each stage.
         chunks_per_column: length of a column in chunks; None: a column ends with its episode.
-        bootstrap: whether to request values after truncated episodes, and after the last chunk of
-            columns of fixed length.
+        bootstrap: whether to request decisions, with their values, after truncated episodes, and
+            after the last chunk of columns of fixed length.
         record: numbers of columns whose first episode is filmed.
         parts: number of blocks into which the rows of a stage are split, each with its own route.
     """

@@ -91,6 +91,7 @@ def gather(
             seed=config.runner.seed,
             forward_batch=config.rollout.forward_batch,
             env_timeout=config.cluster.timeouts.env,
+            final_decisions=order.keep and assembly.needs.final_decisions,
             shift=_shift(assembly, order),
             tasks=played.tasks,
         )
@@ -137,12 +138,13 @@ def _env_jobs(
     fills_columns = order.keep and side.config.auto_reset
     length = side.config.chunks_per_column(assembly.policy_spec.num_action_chunks)
     needs = assembly.needs
+    wants_value = needs.values and (needs.bootstrap_values or fills_columns)
     return [
         InteractJob(
             side=order.side,
             columns=tuple(columns),
             chunks_per_column=length if fills_columns else None,
-            bootstrap=order.keep and needs.values and (needs.bootstrap_values or fills_columns),
+            bootstrap=order.keep and (wants_value or needs.final_decisions),
             record=order.record,
             parts=blocks,
         )

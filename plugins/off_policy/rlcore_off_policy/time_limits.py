@@ -1,7 +1,9 @@
-"""Declare what a time limit says to critics, and check that they can see the elapsed time.
-
-Without it, equal inputs have different values near the limit and far from it (Pardo et al. 2018,
+"""Declare what a time limit says to critics, and check what they need for it (Pardo et al. 2018,
 arXiv 1712.00378).
+
+If a limit is an end, equal inputs have different values near it and far from it unless the critics
+see the elapsed time. If critics bootstrap there, the env must render the last frame, which core
+checks (`ReplayNeeds.final_decisions`).
 """
 
 from __future__ import annotations
@@ -22,9 +24,10 @@ def time_limits_key() -> Any:
     return key(
         "what an episode that a time limit ended says: mask: nothing, the loss leaves its last "
         "decisions out; end: it was worth 0 from there on, and the critics see the elapsed time, "
-        "which the policy's inputs must have",
+        "which the policy's inputs must have; bootstrap: from there on it was worth what the "
+        "target critics say of its last frame, which env.train must render (render_final)",
         "mask",
-        choices=("mask", "end"),
+        choices=("mask", "end", "bootstrap"),
     )
 
 

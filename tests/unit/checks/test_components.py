@@ -141,6 +141,7 @@ def test_a_state_of_the_same_length_may_be_another_one(facts, problems, reported
         (AlgorithmNeeds(values=True, bootstrap_values=True), False, True),
         (AlgorithmNeeds(values=True), True, True),  # a column is cut in the midst of an episode
         (AlgorithmNeeds(values=True), False, False),
+        (AlgorithmNeeds(replay=ReplayNeeds(1, final_decisions=True)), False, True),
         (AlgorithmNeeds(), True, False),
     ],
 )

@@ -132,6 +132,7 @@ def test_following_discounts_executed_steps_and_stops_at_the_end():
     assert two.valid.tolist() == [True, True, False]
     assert two.truncated.tolist() == [False, False, True]
     assert two.inputs["x"][0].tolist() == [2.0]
+    assert two.actions[0, 0].item() == 0.5
     single = made.n_step_targets(torch.tensor([0, 1, 2, 3, 4]), chunks=1, gamma=0.5)
     assert single.rewards.tolist() == [2.0, 5.0, 5.0, 0.5, 0.0]
     assert single.discounts.tolist() == [0.25, 0.25, 0.0, 0.25, 0.0]
@@ -166,6 +167,7 @@ def test_demonstrations_have_chunks_and_end_in_reward_1():
     assert single.valid.all()
     assert single.inputs["x"].flatten().tolist()[:2] == [1.0, 2.0]
     assert single.inputs["x"][3].item() == 4.0 and single.inputs["x"][5].item() == 1.0
+    assert single.actions[0, :, 0].tolist() == pytest.approx([1.0, 1.1])
     # two chunks are four steps: row 0 goes on to row 2, rows 1 and 3 end two steps later
     two = made.n_step_targets(rows[:5], chunks=2, gamma=0.5)
     assert two.rewards.tolist() == [0.0, 0.25, 1.0, 0.25, 1.0]
@@ -205,6 +207,59 @@ def test_action_targets_go_over_chunks_within_the_range_up_to_the_end():
     unbound = store(env=None)
     unbound.add(0, rollout())
     assert unbound.action_targets(torch.tensor([3]))[0][0, 1].item() == -3.0
+
+
+def with_final_decision(batch: Trajectory) -> Trajectory:
+    """Return the rollout with the decision at the final observation of its second column, which the
+    time limit ended: `x` is 5, and its actions are 0.8 and 0.9."""
+    batch.sample_index[2, 1] = 5
+    batch.actions[2, 1] = torch.tensor([[0.8], [0.9]])
+    inputs = {name: torch.cat([array, array[:1] + 5]) for name, array in batch.inputs.items()}
+    return replace(batch, inputs=inputs, replay={"noise": torch.zeros(6, 2)})
+
+
+def keeping(size: int = ROOM) -> ReplayStore:
+    return ReplayStore(ReplayNeeds(size, final_decisions=True), POLICY, ENV, CPU)
+
+
+def test_targets_bootstrap_from_the_decision_at_a_final_observation():
+    made = keeping()
+    made.add(0, with_final_decision(rollout()))
+    assert [made.count(among) for among in ("all", "successes", "failures")] == [5, 3, 2]
+    rows = torch.tensor([0, 1, 3, 4])
+    for chunks, row_3 in ((1, (0.5, 0.25)), (2, (0.5, 0.0625)), (3, (0.5, 0.0625))):
+        after = made.n_step_targets(rows, chunks=chunks, gamma=0.5)
+        assert after.valid.all()
+        # row 3: 0 + 1/2, then decision 4 two steps later or the final one four steps later; row 4:
+        # nothing, then the final one two steps later
+        assert after.rewards.tolist()[2:] == [row_3[0], 0.0]
+        assert after.discounts.tolist()[2:] == [row_3[1], 0.25]
+        assert after.truncated.tolist() == [False, False, chunks > 1, True]
+        assert after.inputs["x"].flatten().tolist()[2:] == [4.0 if chunks == 1 else 5.0, 5.0]
+        assert after.actions[3, :, 0].tolist() == pytest.approx([0.8, 0.9])
+        assert made.action_targets(torch.tensor([4]))[0].flatten().tolist() == [0.0] * 4
+    # the episode that ended with a success is worth what it was
+    assert after.discounts.tolist()[:2] == [0.0, 0.0]
+
+
+def test_a_final_decision_counts_in_bytes_and_is_saved(tmp_path):
+    size = 6 * 52 + 6 * (8 + 6 + 8 + 8 + 56 + 1)  # as below, with a sixth decision
+    for bytes_of_replay, rollouts in ((2 * size, 2), (2 * size - 1, 1)):
+        made = keeping(bytes_of_replay)
+        for number in range(3):
+            made.add(number, with_final_decision(rollout()))
+        assert made.count() == 5 * rollouts
+    saved = made.save(tmp_path, known=())
+    other = keeping()
+    other.load(tmp_path, saved)
+    row = torch.tensor([4])
+    after = other.n_step_targets(row, chunks=1, gamma=0.5)
+    assert after.inputs["x"].item() == 5.0 and after.discounts.item() == 0.25
+    # a run that goes on under other settings does not bootstrap
+    masking = store()
+    masking.load(tmp_path, saved)
+    after = masking.n_step_targets(row, chunks=1, gamma=0.5)
+    assert after.discounts.item() == 0.0 and not after.valid.item()
 
 
 def test_episodes_of_one_column_are_kept_apart():

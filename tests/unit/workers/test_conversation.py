@@ -56,7 +56,16 @@ def rollout_job(routes, side="train", *, deterministic=False, keep=True, **setti
 
 
 def play(
-    *, stages=1, workers=1, parts=1, bootstrap=False, forward_batch=4, record=(), shift=(), **env
+    *,
+    stages=1,
+    workers=1,
+    parts=1,
+    bootstrap=False,
+    final=False,
+    forward_batch=4,
+    record=(),
+    shift=(),
+    **env,
 ):
     """Play one training rollout; return (trajectory, outcomes, reports, columns)."""
     config = ToyEnvConfig(env_type="toy", total_num_envs=12, **env)
@@ -72,13 +81,13 @@ def play(
             side="train",
             columns=tuple(tuple(columns_of[Route(rank, stage)]) for stage in range(stages)),
             chunks_per_column=config.chunks_per_column(CHUNK) if config.auto_reset else None,
-            bootstrap=bootstrap,
+            bootstrap=bootstrap or final,
             record=frozenset(record),
             parts=parts,
         )
         conversations.append(worker.converse(job))
     routes = [Route(*route[:2], part) for route in routes for part in range(parts)]
-    job = rollout_job(routes, forward_batch=forward_batch, shift=shift)
+    job = rollout_job(routes, forward_batch=forward_batch, shift=shift, final_decisions=final)
     *reports, result = interleave([*conversations, converse(toy_policy(), job)])
     return result.trajectory, result.outcomes, reports, columns
 
@@ -167,6 +176,29 @@ def test_truncation_asks_for_a_bootstrap_value():
     assert (trajectory.bootstrap_values[~cut] == 0).all()
     without, *_ = play(bootstrap=False, max_episode_steps=4)
     assert (without.bootstrap_values == 0).all()
+
+
+@pytest.mark.parametrize("auto_reset", [False, True])
+def test_a_final_decision_follows_the_last_chunk_of_a_cut_episode(auto_reset):
+    settings = {"max_episode_steps": 4, "auto_reset": auto_reset}
+    if auto_reset:
+        settings["max_steps_per_rollout_epoch"] = 10
+    plain, *_ = play(**settings)
+    trajectory, *_ = play(final=True, **settings)
+    same(trajectory, play(final=True, stages=2, parts=2, **settings)[0])
+    final = (trajectory.sample_index >= 0) & ~trajectory.valid.any(-1)
+    cut = trajectory.truncated.any(-1)
+    assert int(final.sum()) >= int(cut.sum()) > 0
+    chunk, column = final.nonzero(as_tuple=True)
+    assert (trajectory.episode[chunk, column] == trajectory.episode[chunk - 1, column]).all()
+    assert trajectory.valid[chunk - 1, column].any(-1).all()
+    seen = trajectory.inputs["elapsed"][trajectory.sample_index[final]]
+    if not auto_reset:
+        assert torch.equal(final[1:], cut[:-1]) and (seen == 1.0).all()
+    # without them it is the same rollout
+    executed = trajectory.valid.any(-1).T
+    expected = plain.rewards.transpose(0, 1)[plain.valid.any(-1).T]
+    assert torch.equal(trajectory.rewards.transpose(0, 1)[executed], expected)
 
 
 def test_auto_reset_fills_columns_of_fixed_length():

@@ -59,6 +59,7 @@ class Rows:
             torch.tensor([1.0, 0.0, 0.0]),
             torch.tensor([True, True, False]),
             torch.tensor([False, False, True]),
+            torch.zeros(ROWS, 1, 1),
             {"features": torch.ones(ROWS, 1)},
         )
 

@@ -12,7 +12,8 @@ from rlcore_off_policy.critic import layers
 from torch import Tensor, nn
 from torch.nn import functional
 
-HIDDEN = (256, 256, 256)
+from rlcore_algo_expo.settings import EDIT_HIDDEN, ExpoConfig
+
 _FIRST_STD = 0.5
 _STDS = (-5.0, 1.0)  # range of log std
 
@@ -40,7 +41,7 @@ class EditActor(nn.Module):
         actions, entries = chunk
         self._scale = scale
         self.shape = (points, entries)
-        self.layers = layers(features + actions * entries, HIDDEN, 2 * points * entries)
+        self.layers = layers(features + actions * entries, EDIT_HIDDEN, 2 * points * entries)
         last = self.layers[-1]
         assert isinstance(last, nn.Linear)
         nn.init.zeros_(last.weight)
@@ -77,3 +78,24 @@ def _lines(actions: int, points: int) -> Tensor:
         return torch.ones(actions, 1)
     place = torch.linspace(0.0, points - 1.0, actions)[:, None]
     return (1.0 - (place - torch.arange(points)).abs()).clamp(min=0.0)
+
+
+def edit_imitation(config: ExpoConfig, update: int, total_updates: int | None) -> float:
+    """Return the weight of the mean square of an edit in an update.
+
+    Without `edit_imitation_end` it is `edit_imitation`. Else it moves from that in the first update
+    to `edit_imitation_end` in the last one, by equal steps. RLinf's RL-token actor weighs imitation
+    of the policy's chunk by 7 and the critics' value by 0.05 at first, by 2.8 and 0.5 at the end
+    (`maniskill_rlt_stage2_td3_mlp.yaml`), which is 140 and 5.6 for a value that counts once.
+
+    Args:
+        update: number of updates done before.
+        total_updates: number of updates of the run; needed if `edit_imitation_end` is set.
+    """
+    start = config.edit_imitation
+    end = config.edit_imitation_end
+    if end is None:
+        return start
+    assert total_updates is not None  # AlgorithmNeeds.limited_updates asks for it
+    share = min(1.0, update / max(total_updates - 1, 1))
+    return start + (end - start) * share

@@ -32,8 +32,8 @@ from rlcore.contracts.replay_batches import draw, mixture
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import EnvSpec, PolicySpec
 from rlcore_algo_expo.acting import Choice, samples
-from rlcore_algo_expo.edit import EditActor
-from rlcore_algo_expo.settings import ExpoConfig, needs
+from rlcore_algo_expo.edit import EditActor, edit_imitation
+from rlcore_algo_expo.settings import CRITIC_HIDDEN, ExpoConfig, needs
 
 
 class EXPO:
@@ -49,6 +49,8 @@ class EXPO:
       constant that does not change gradients.
     - The coefficient of the entropy is fixed, not tuned to a target entropy.
     - Edits are trained on chunks that were played, not on fresh samples of the policy.
+    - Edits may be held small (`edit_imitation`), and be trained without seeing the chunk
+      (`chunk_dropout`), as in actors on an RL token (Physical Intelligence 2026).
     - A chunk is chosen by the mean and the standard deviation of the critics, whereas the value in
       a target is the smaller of two critics.
     """
@@ -66,6 +68,7 @@ class EXPO:
             inputs,
             actions * entries,
             heads=config.critics,
+            hidden=CRITIC_HIDDEN,
             initial=config.initial_value,
             scalars=ends,
         )
@@ -108,6 +111,9 @@ class EXPO:
         if learning.update + 1 >= config.warmup and learning.replay.count("successes"):
             edit.ready.fill_(1.0)
         learning.statistics["train/edit/ready"] = float(edit.ready)
+        if config.edit_imitation:
+            weight = edit_imitation(config, learning.update, learning.total_updates)
+            learning.statistics["train/edit/imitation"] = weight
         yield from imitation_steps(
             learning,
             steps=config.imitation_steps,
@@ -133,8 +139,9 @@ class EXPO:
     ) -> Terms:
         """Return the squared error `[B]`, summed over the critics, and metrics.
 
-        The loss is 0 where the end of a rollout cut off the next decision, and where a time limit
-        did with `time_limits` = mask.
+        The loss is 0 where the next decision was cut off, by the end of a rollout or a time limit,
+        and is not known: with `time_limits` = end a time limit is an end, with bootstrap the replay
+        has the decision at the last frame.
 
         Args:
             successes: rows of successful episodes, int64, for metrics alone.
@@ -186,7 +193,7 @@ class EXPO:
             output = samples(learning.policy, inputs, keys, count, deterministic=False)
             chunks = torch.from_numpy(output.actions).unflatten(0, (count, len(rows)))
         else:
-            chunks = replay.actions(torch.where(continues.cpu(), rows + steps, rows))[None]
+            chunks = after.actions[None]
         critic = cast(Critic, learning.target_networks["critic"])
         features = critic.features(after.inputs, draw_shift(keys, "next_shift"))
         best = choice.best(features, range_.units(chunks.to(features.device)), keys)
@@ -201,9 +208,10 @@ class EXPO:
         )
 
     def _edit_loss(self, learning: Learning, rows: Tensor, keys: RowKeys) -> Terms:
-        """Return alpha log pi(e | s, a) - mean_i Q'_i(s, a + e), `[B]`, and metrics.
+        """Return alpha log pi(e | s, a) - mean_i Q'_i(s, a + e) + w mean(e^2), `[B]`, and metrics.
 
-        e is an edit of the played chunk a, and a + e is clamped to the range.
+        e is an edit of the played chunk a, and a + e is clamped to the range. w is `edit_imitation`
+        (:func:`edit_imitation`).
         """
         replay = learning.replay
         edit = cast(EditActor, learning.networks["edit"])
@@ -213,12 +221,25 @@ class EXPO:
         range_ = self._choice(learning).range.to(features.device)
         chunk = range_.units(replay.actions(rows))
         noise = torch.from_numpy(keys.normal("edit", edit.shape)).to(features.device)
-        edits, density = edit(features, chunk, noise)
+        edits, density = edit(features, self._seen_by_edits(chunk, keys), noise)
         value = critic.values(features, (chunk + edits).clamp(-1.0, 1.0).flatten(1)).mean(0)
         all_rows = torch.ones_like(value, dtype=torch.bool)
-        return self._config.alpha * density - value, {
-            "train/edit/entropy": metric.mean(-density, all_rows)
-        }
+        metrics = {"train/edit/entropy": metric.mean(-density, all_rows)}
+        loss = self._config.alpha * density - value
+        if self._config.edit_imitation:
+            square = edits.square().mean((1, 2))
+            weight = edit_imitation(self._config, learning.update, learning.total_updates)
+            loss = loss + weight * square
+            metrics["train/edit/square"] = metric.mean(square, all_rows)
+        return loss, metrics
+
+    def _seen_by_edits(self, chunk: Tensor, keys: RowKeys) -> Tensor:
+        """Return the chunks `[B, C, A]` that the edit network sees: zeros where one is dropped."""
+        share = self._config.chunk_dropout
+        if not share:
+            return chunk
+        dropped = torch.from_numpy(keys.uniform("chunk_dropout", ()) < share).to(chunk.device)
+        return chunk.masked_fill(dropped[:, None, None], 0.0)
 
     def _choice(self, learning: Learning) -> Choice:
         """Return the choice of the rollout worker: target critics and online edits."""

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rlcore_off_policy.sizes import actor_parameters, critic_parameters
 from rlcore_off_policy.time_limits import time_limits_key
 
 from rlcore.config.schema import AlgorithmConfig, NetworkOptimConfig, When, key
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import AlgorithmNeeds, NetworkNeeds, ReplayNeeds
 
-MOST_PARAMETERS = 8_000_000
-"""Upper bound of the parameters of the critics, and of the edits, for the memory estimate; it holds
-for chunks of hundreds of entries."""
+CRITIC_HIDDEN = (256, 256)
+EDIT_HIDDEN = (256, 256, 256)
 
 
 @dataclass
@@ -41,6 +41,29 @@ class ExpoConfig(AlgorithmConfig):
         minimum=1,
     )
     alpha: float = key("coefficient of the entropy of edits", 0.005, minimum=0)
+    edit_imitation: float = key(
+        "weight of the mean square of an edit, in units of half an action's range, in the loss of "
+        "the edits: it holds the chunk near the policy's own while critics know little, as in "
+        "RL-token actors (140 falling to 5.6 in RLinf); 0: off",
+        0.0,
+        minimum=0,
+        when=When("edits", unless=(0,)),
+    )
+    edit_imitation_end: float | None = key(
+        "weight in the last update (runner.max_epochs), which edit_imitation reaches by equal "
+        "steps; null: it is constant",
+        minimum=0,
+        when=(When("edits", unless=(0,)), When("edit_imitation", unless=(0,))),
+    )
+    chunk_dropout: float = key(
+        "share of the decisions of a step of the edits for which the edit network sees zeros in "
+        "place of the chunk, so that it learns from what it sees of the scene too, as in RL-token "
+        "actors (0.5); acting, it always sees the chunk; 0: off",
+        0.0,
+        minimum=0,
+        maximum=1,
+        when=When("edits", unless=(0,)),
+    )
     warmup: int = key(
         "first updates, in which the critic is trained and the policy acts without edits",
         2,
@@ -80,7 +103,8 @@ class ExpoConfig(AlgorithmConfig):
     )
     chunks: int | None = key(
         "chunks whose rewards a target sums (n-step); null: all to the end of the episode, so that "
-        "nothing is estimated by the target critics (Monte Carlo)",
+        "nothing is estimated by the target critics (Monte Carlo), but with time_limits=bootstrap "
+        "the value of the last frame",
         1,
         minimum=1,
     )
@@ -134,21 +158,26 @@ def needs(config: ExpoConfig) -> AlgorithmNeeds:
     """
     if config.chunks is None and config.time_limits == "mask":
         raise ConfigError(
-            "algorithm.chunks=null needs algorithm.time_limits=end: with mask, decisions of an "
-            "episode that a time limit ended are left out, and critics see successes alone",
+            "algorithm.chunks=null needs algorithm.time_limits=end or bootstrap: with mask, "
+            "decisions of an episode that a time limit ended are left out, and critics see "
+            "successes alone",
             hint="algorithm.time_limits=end",
         )
     imitates = config.imitation_steps > 0
     critic = NetworkNeeds(
         "critic",
         config.critic_lr,
-        MOST_PARAMETERS,
+        critic_parameters(config.critics, CRITIC_HIDDEN),
         polyak=config.lag,
         acts_with="target",
         optim=config.critic_optim.adamw,
     )
     edit = NetworkNeeds(
-        "edit", config.edit_lr, MOST_PARAMETERS, acts_with="online", optim=config.edit_optim.adamw
+        "edit",
+        config.edit_lr,
+        actor_parameters(EDIT_HIDDEN),
+        acts_with="online",
+        optim=config.edit_optim.adamw,
     )
     # these have buffers alone
     explore = NetworkNeeds("explore", 0.0, acts_with="online")
@@ -161,9 +190,12 @@ def needs(config: ExpoConfig) -> AlgorithmNeeds:
             *([explore] if config.explore else []),
             *([factors] if config.edit_factors else []),
         ),
-        replay=ReplayNeeds(config.replay_mib * 2**20),
+        replay=ReplayNeeds(
+            config.replay_mib * 2**20, final_decisions=config.time_limits == "bootstrap"
+        ),
         demonstrations=bool(config.explore) or (imitates and config.demonstrations > 0),
         imitation=imitates,
+        limited_updates=config.edit_imitation > 0 and config.edit_imitation_end is not None,
         samples=config.samples,
         draws=config.samples > 1 or config.edits > 0,
     )

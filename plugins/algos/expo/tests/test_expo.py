@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from rlcore_algo_expo.acting import Choice
-from rlcore_algo_expo.edit import EditActor
+from rlcore_algo_expo.edit import EditActor, edit_imitation
 from rlcore_algo_expo.expo import EXPO
 from rlcore_algo_expo.settings import ExpoConfig, needs
 from rlcore_off_policy.arms import Arms, slots
@@ -244,24 +244,26 @@ def test_the_density_is_that_of_a_tanh_gaussian():
     )
 
 
-def played(**inputs) -> ReplayStore:
+def played(*, final: bool = False, **inputs) -> ReplayStore:
     """Three decisions of an episode that succeeds with the third, reward 1; two of one that the
-    time limit ends; `inputs` are further inputs of the five."""
+    time limit ends, and the one at its last frame if `final`; `inputs` are further inputs."""
     flags = torch.zeros(3, 2, 1, dtype=torch.bool)
     valid, terminated, truncated = flags | True, flags.clone(), flags.clone()
     valid[2, 1] = False
     terminated[2, 0] = truncated[1, 1] = True
     number = torch.arange(2).expand(3, 2).clone()
-    index = torch.tensor([[0, 3], [1, 4], [2, -1]])
+    index = torch.tensor([[0, 3], [1, 4], [2, 5 if final else -1]])
     zero = torch.zeros(3, 2, dtype=torch.int64)
     floats = torch.zeros(3, 2, 1, 1)
-    store = ReplayStore(ReplayNeeds(10**6), SPEC, ENV, torch.device("cpu"))
+    needs = ReplayNeeds(10**6, final_decisions=final)
+    store = ReplayStore(needs, SPEC, ENV, torch.device("cpu"))
     store.add(0, Trajectory(
         rewards=terminated.float(), valid=valid, terminated=terminated, truncated=truncated,
         actions=floats, logprobs=floats, values=torch.zeros(3, 2, 0),
         bootstrap_values=torch.zeros(3, 2, 0), task=zero, trial=number, replica=zero,
         group=zero - 1, episode=zero, policy_version=zero, success=terminated[..., 0],
-        sample_index=index, inputs={"x": torch.arange(5.0)[:, None], **inputs}, replay={},
+        sample_index=index, inputs={"x": torch.arange(5.0 + final)[:, None], **inputs},
+        replay={},
     ))  # fmt: skip
     return store
 
@@ -306,6 +308,37 @@ def test_a_time_limit_is_an_end_where_critics_see_the_elapsed_time(refused):
         algorithm.networks(SPEC, {"x": row["x"]})
 
 
+def valued(critic, *values):
+    """Let each head of a critic give one value, whatever it sees."""
+    for head, value in zip(critic.heads, values, strict=True):
+        nn.init.zeros_(head[-1].weight)
+        nn.init.constant_(head[-1].bias, value)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "expected"),
+    [
+        # y = r + 0.5 min(2, 1), and 1 at the success; (2 - y)^2 + (1 - y)^2
+        (1, [2.5, 2.5, 1.0, 2.5, 2.5]),
+        # 0.25, 0.5 and 1 before the success; 0.25 and 0.5 of the value at the last frame
+        (None, [1.75**2 + 0.75**2, 2.5, 1.0, 1.75**2 + 0.75**2, 2.5]),
+    ],
+)
+def test_a_time_limit_is_worth_what_its_last_frame_is(chunks, expected):
+    settings = ExpoConfig(gamma=0.5, critics=2, chunks=chunks, time_limits="bootstrap")
+    assert needs(settings).replay.final_decisions
+    algorithm = EXPO(settings)
+    made = algorithm.networks(SPEC, {"x": np.zeros((1, 1), np.float32)})
+    valued(made["critic"], 2.0, 1.0)
+    learning = SimpleNamespace(
+        replay=played(final=True), networks=made, target_networks={"critic": made["critic"]},
+        policy=SimpleNamespace(spec=SPEC), env=ENV,
+    )  # fmt: skip
+    rows = torch.arange(5)
+    losses, _ = algorithm._critic_loss(learning, torch.tensor([0, 1, 2]), rows, keys(rows))
+    assert losses.tolist() == expected
+
+
 def test_targets_reach_to_the_end_of_the_episode(refused):
     settings = ExpoConfig(gamma=0.5, critics=1, chunks=None, time_limits="end")
     algorithm = EXPO(settings)
@@ -344,6 +377,59 @@ def test_edits_climb_the_critic():
     loss.sum().backward()
     # Q = 2 a: a larger mean of the edit is better everywhere
     assert made["edit"].layers[-1].bias.grad[0] < 0
+
+
+def edit_losses(**settings):
+    """Return losses and metrics of edits that are 0.1 everywhere, in update 2 of 5; Q is 0."""
+    algorithm = EXPO(ExpoConfig(alpha=0.0, edit_scale=0.2, **settings))
+    made = algorithm.networks(SPEC, {"x": np.zeros((1, 1), np.float32)})
+    nn.init.constant_(made["edit"].layers[-1].bias, -9.0)
+    made["edit"].layers[-1].bias.data[0] = np.arctanh(0.5)
+    made["critic"].values = lambda features, actions: torch.zeros(2, len(actions))
+    learning = SimpleNamespace(
+        replay=played(), networks=made, target_networks={"critic": made["critic"]},
+        policy=SimpleNamespace(spec=SPEC), env=ENV, update=2, total_updates=5,
+    )  # fmt: skip
+    rows = torch.arange(5)
+    losses, metrics = algorithm._edit_loss(learning, rows, keys(rows))
+    return losses.tolist(), metrics
+
+
+def test_edits_are_held_small_by_a_weight_that_falls():
+    losses, metrics = edit_losses()
+    assert losses == [0.0] * 5 and "train/edit/square" not in metrics
+    # 3 x 0.1^2; then (3 + 1) / 2 x 0.1^2 in the middle of the five updates
+    for end, expected in ((None, 0.03), (1.0, 0.02)):
+        losses, metrics = edit_losses(edit_imitation=3.0, edit_imitation_end=end)
+        assert losses == pytest.approx([expected] * 5, rel=0.05)
+        assert metrics["train/edit/square"].value(1) == pytest.approx(0.01, rel=0.05)
+    falling = ExpoConfig(edit_imitation=3.0, edit_imitation_end=1.0)
+    assert [edit_imitation(falling, update, 5) for update in range(6)] == [3, 2.5, 2, 1.5, 1, 1]
+    assert edit_imitation(falling, 0, 1) == 3.0
+    assert needs(falling).limited_updates
+    assert not needs(ExpoConfig(edit_imitation=3.0)).limited_updates
+
+
+def test_the_edit_network_learns_without_some_chunks():
+    algorithm = EXPO(ExpoConfig(chunk_dropout=0.25))
+    made = algorithm.networks(SPEC, {"x": np.zeros((1, 1), np.float32)})
+    seen = []
+    edit = made["edit"]
+    edit.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[1]))
+    store = played()
+    learning = SimpleNamespace(
+        replay=store, networks=made, target_networks={"critic": made["critic"]},
+        policy=SimpleNamespace(spec=SPEC), env=ENV, update=0, total_updates=None,
+    )  # fmt: skip
+    store.actions = lambda rows: torch.ones(len(rows), 1, 1)
+    rows = torch.zeros(400, dtype=torch.int64)
+    each = RowKeys(tuple(("row", number) for number in range(400)))
+    algorithm._edit_loss(learning, rows, each)
+    # 1 of 2, in units of the range; or 0
+    assert set(seen[0].flatten().tolist()) == {0.0, 0.5}
+    assert float((seen[0] == 0).float().mean()) == pytest.approx(0.25, abs=0.07)
+    algorithm._edit_loss(learning, rows[:9], RowKeys(each.keys[:9]))
+    assert torch.equal(seen[1], seen[0][:9])
 
 
 def test_critics_and_edits_have_optimizers_of_their_own():

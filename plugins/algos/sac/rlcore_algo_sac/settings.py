@@ -119,7 +119,9 @@ def needs(config: SACConfig) -> AlgorithmNeeds:
     return SACNeeds(
         exact_logprobs=False,
         networks=(critic, temperature) if config.alpha_lr else (critic,),
-        replay=ReplayNeeds(config.replay_mib * 2**20),
+        replay=ReplayNeeds(
+            config.replay_mib * 2**20, final_decisions=config.time_limits == "bootstrap"
+        ),
         demonstrations=config.demonstrations > 0,
         demonstration_chunks=config.chunks if config.demonstrations > 0 else 0,
         imitation=config.demonstrations > 0 and config.imitation_coefficient > 0,

@@ -48,6 +48,7 @@ class Rows:
             torch.tensor([0.9, 0.0, 0.0]),
             torch.tensor([True, True, False]),
             torch.tensor([False, False, True]),
+            torch.zeros(ROWS, 1, 1),
             self.inputs(rows),
         )
 
