@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from rlcore.checks import places
@@ -16,7 +17,9 @@ from rlcore.config.instructions import with_instructions
 from rlcore.config.schema import EnvConfig, ModelConfig, RunConfig
 from rlcore.config.tasks import checked_spec, narrowed
 from rlcore.config.wrappers import wrap_env_spec
+from rlcore.contracts.errors import UserError
 from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, PolicySpec
+from rlcore.demonstrations.datasets import open_dataset
 from rlcore.placement import Inventory, Plan, find_inventory, make_plan
 from rlcore.placement.grammar import COMPONENTS
 from rlcore.placement.memory import Batch, MemoryNeed, memory_per_process
@@ -169,7 +172,29 @@ class Facts:
             sft_samples=-(-config.sft.batch_size // actors) if config.sft.enabled else 0,
             stored=-(-env.total_num_envs * env.rollout_epoch * chunks // processes),
             replay=-(-self.replay_bytes // actors),
+            demonstrations=self.demonstration_frames,
         )
+
+    @cached_property
+    def demonstration_frames(self) -> int:
+        """Number of frames of the demonstrations that an algorithm learns from; 0 if it needs none.
+
+        It is counted in the data set, if that can be read, else the largest number that the env's
+        expert can make. Each actor process holds all of them.
+        """
+        config = self.config
+        collect = config.collect
+        if self.needs is None or not self.needs.demonstrations:
+            return 0
+        if collect.path is not None:
+            try:
+                _, data = open_dataset(Path(collect.path))
+                return data.summary().frames
+            except UserError:  # the checks report it
+                return 0
+        steps = collect.max_episode_steps or config.env.train.max_episode_steps
+        frames = len(range(0, steps or 0, collect.stride))
+        return len(self.envs["train"].tasks) * collect.episodes_per_task * frames
 
     @property
     def replay_bytes(self) -> int:

@@ -66,6 +66,7 @@ class Mixture:
             sum(summary.demonstrations for summary in summaries),
             sum(summary.episodes for summary in summaries),
             tuple(remark for summary in summaries for remark in summary.remarks),
+            sum(summary.frames for summary in summaries),
         )
 
     def split(

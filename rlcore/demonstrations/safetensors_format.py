@@ -148,7 +148,10 @@ class DemonstrationSet(Demonstrations[EpisodeRow]):
 
     def summary(self) -> DatasetSummary:
         """See :meth:`rlcore.demonstrations.datasets.Dataset.summary`."""
-        return DatasetSummary(sum(row.success for row in self.items), len(self))
+        used = [row for row in self.items if row.success]
+        stride = self.info.collect["stride"]
+        frames = sum(len(range(0, row.length, stride)) for row in used)
+        return DatasetSummary(len(used), len(self), frames=frames)
 
     def split(
         self, val_fraction: float, seed: int

@@ -119,10 +119,22 @@ class ControlTraining:
 
 
 def supervised_samples(policy: Policy, demos: Sequence[Demonstration]) -> SupervisedSamples:
-    """Return one sample for each frame of each demonstration, in order, in memory."""
+    """Return one sample for each frame of each demonstration, in order, in memory.
+
+    Each demonstration is read once, and its frames are dropped before the next one is read.
+    """
     if not demos:
         return SupervisedSamples({}, torch.empty(0), torch.empty(0, dtype=torch.bool))
-    parts = [policy.sft_batch(demo, range(len(demo.frame_steps))) for demo in demos]
+    parts = []
+    counts = []
+    weights = []
+    steps_left = []
+    for demo in demos:
+        count = len(demo.frame_steps)
+        parts.append(policy.sft_batch(demo, range(count)))
+        counts.append(count)
+        weights.append(np.full(count, demo.weight))
+        steps_left.append(len(demo.actions) - demo.frame_steps)
     names = parts[0][0]
     return SupervisedSamples(
         inputs={
@@ -131,13 +143,9 @@ def supervised_samples(policy: Policy, demos: Sequence[Demonstration]) -> Superv
         },
         actions=torch.from_numpy(np.concatenate([actions for _, actions, _ in parts])).float(),
         mask=torch.from_numpy(np.concatenate([mask for _, _, mask in parts])),
-        weights=np.concatenate([np.full(len(demo.frame_steps), demo.weight) for demo in demos]),
-        demonstration=torch.arange(len(demos)).repeat_interleave(
-            torch.tensor([len(demo.frame_steps) for demo in demos])
-        ),
-        steps_left=torch.from_numpy(
-            np.concatenate([len(demo.actions) - demo.frame_steps for demo in demos])
-        ),
+        weights=np.concatenate(weights),
+        demonstration=torch.arange(len(demos)).repeat_interleave(torch.tensor(counts)),
+        steps_left=torch.from_numpy(np.concatenate(steps_left)),
     )
 
 

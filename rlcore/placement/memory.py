@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 from rlcore.contracts.specs import NetworkNeeds, PolicySpec
 from rlcore.placement.grammar import Process
 from rlcore.placement.plan import Plan
+from rlcore.utils.malloc import KEPT
 
 BYTES = {"fp32": 4, "bf16": 2}
 PROGRAM = 380 * 2**20
 """Main memory of a process with Python, Ray and torch for CPUs (measured, see docs/cluster.md)."""
 LEARNING = 70 * 2**20
-"""Further main memory of a process that learns: torch's autograd engine and optimizers, and what
-the allocator caches (measured in the same way)."""
+"""Further main memory of a process that learns: torch's autograd engine and optimizers (measured in
+the same way)."""
 CONTEXT = 512 * 2**20
 """Assumed accelerator memory of each process's context: CUDA's, with the kernels that torch and
 cuBLAS load, or a renderer's. 0.3 to 0.5 GiB are usual."""
@@ -33,7 +34,7 @@ _ADAMW_MOMENTS = 2
 _FP32 = BYTES["fp32"]
 _NETWORK_COPIES = 2 + _ADAMW_MOMENTS  # weights, gradients and moments of a network
 _WHILE_COLLECTED = 3  # copies of stored decisions: as collected, concatenated, and reordered
-_WHILE_JOINED = 2  # copies of stored decisions: as received, and concatenated
+_WHILE_JOINED = 2  # copies of decisions or demonstrations: as received, and concatenated
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Batch:
         sft_samples: samples of a step of supervised training, which has no micro-batches.
         stored: decisions stored from a rollout until the update that learns from them.
         replay: bytes of the replay, whose decisions are stored for longer.
+        demonstrations: frames of the demonstrations that each process that learns holds.
     """
 
     rows: int = 0
@@ -53,6 +55,7 @@ class Batch:
     sft_samples: int = 0
     stored: int = 0
     replay: int = 0
+    demonstrations: int = 0
 
 
 @dataclass(frozen=True)
@@ -69,8 +72,9 @@ class MemoryNeed:
         stepping: temporary memory of the optimizer's step.
         sample: activations of one sample in a forward with a backward pass.
         samples, sft_samples: number of samples in such a forward, see :class:`Batch`.
-        host: main memory, whether or not the process computes there: the program, stored
-            decisions, and the shards that `cpu_offload` moves there.
+        host: main memory, whether or not the process computes there: the program, stored decisions
+            and demonstrations, freed memory that the allocator keeps, and the shards that
+            `cpu_offload` moves there.
         acts, learns: whether the process has the role of the rollout, of the actor.
     """
 
@@ -160,7 +164,10 @@ def memory_per_process(
     the backward pass (`reshards` is false), or the policy names no blocks. With `offloads`
     (`cpu_offload`) the shards are in main memory.
 
-    Main memory also holds the program, its libraries, stored decisions and the replay.
+    Main memory also holds the program, its libraries, stored decisions, the replay and
+    demonstrations, and up to :data:`rlcore.utils.malloc.KEPT` bytes that the process has freed: as
+    many as it uses in turns, for copies of stored decisions and, on cores, for activations. With
+    `recomputes` they return to the system.
 
     Parameters that a bf16 model holds in fp32 (adapters, which need no master copies) are counted
     like the others. The driver's memory on an accelerator is not included
@@ -189,10 +196,11 @@ def memory_per_process(
     state = 0
     stepping = 0
     gathered = 0
-    host = PROGRAM + spec.library_bytes
-    host += (_WHILE_COLLECTED if acts else _WHILE_JOINED) * batch.stored * spec.sample_bytes
+    collected = (_WHILE_COLLECTED if acts else _WHILE_JOINED) * batch.stored * spec.sample_bytes
+    host = PROGRAM + spec.library_bytes + collected
     if learns:
         host += LEARNING + batch.replay
+        host += _WHILE_JOINED * batch.demonstrations * _demonstration_bytes(spec)
         masters = 1 if size < _FP32 else 0
         per_parameter = (1 + _ADAMW_MOMENTS + masters) * _FP32 + int(reference) * size
         state = per_parameter * spec.trainable_parameters
@@ -217,7 +225,7 @@ def memory_per_process(
     activations = spec.activations
     per_row = spec.cache_size * size + activations.transient
     per_sample = activations.recomputed if recomputes else activations.stored
-    return MemoryNeed(
+    need = MemoryNeed(
         weights=weights,
         state=state,
         acting=batch.rows * per_row if acts else 0,
@@ -230,6 +238,20 @@ def memory_per_process(
         acts=acts,
         learns=learns,
     )
+    if recomputes:
+        return need
+    freed = collected + (max(need.acting, need.learning) if on_cores else 0)
+    return replace(need, host=host + min(KEPT, freed))
+
+
+def _demonstration_bytes(spec: PolicySpec) -> int:
+    """Return the bytes of one frame of a demonstration as a sample for training.
+
+    It has the policy's inputs, of which a stored decision is the upper bound, H target actions of A
+    entries in fp32 with a mask of one byte each, a weight, and two numbers of 8 bytes that say
+    where it is.
+    """
+    return spec.sample_bytes + spec.action_horizon * (_FP32 * spec.action_dim + 1) + 3 * 8
 
 
 def with_samples(memory: Mapping[str, MemoryNeed], samples: int) -> dict[str, MemoryNeed]:

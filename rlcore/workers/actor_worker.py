@@ -46,7 +46,7 @@ class ActorWorker(PolicyWorker):
 
             if self._settings.actor.fsdp_config.gradient_checkpointing:
                 from rlcore.learner.lazy_init import MIN_LAZY_BYTES
-                from rlcore.learner.malloc import set_mmap_threshold
+                from rlcore.utils.malloc import set_mmap_threshold
 
                 # slower, but gradient checkpointing already trades time for memory
                 set_mmap_threshold(MIN_LAZY_BYTES)
@@ -107,9 +107,9 @@ class ActorWorker(PolicyWorker):
         from rlcore.learner import collectives
 
         if collectives.is_distributed():
-            from rlcore.learner.malloc import DEFAULT_THRESHOLD, set_mmap_threshold
             from rlcore.learner.shard import shard_parameters
             from rlcore.transport.checksums import checksums
+            from rlcore.utils.malloc import DEFAULT_THRESHOLD, set_mmap_threshold
 
             settings = self._settings
             lazy = self._lazy
@@ -138,7 +138,7 @@ class ActorWorker(PolicyWorker):
         if not self._is_sharded:
             return super().make(model)
         from rlcore.learner.lazy_init import MIN_LAZY_BYTES, LazyInit
-        from rlcore.learner.malloc import set_mmap_threshold
+        from rlcore.utils.malloc import set_mmap_threshold
 
         # freed weights return to the system at once, until sharding is done
         set_mmap_threshold(MIN_LAZY_BYTES)
@@ -184,7 +184,7 @@ class ActorWorker(PolicyWorker):
 
         dataset = format_of(Path(data)).read(Path(data))
         train, _ = dataset.split(val_fraction, self._settings.seed)
-        self.learner.teach(supervised_samples(self.policy, list(train)), reward)
+        self.learner.teach(supervised_samples(self.policy, train), reward)
 
     def remarks(self) -> list[str]:
         """Return the learner's warnings for the user about the updates so far."""

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from rlcore.config.schema import ActorConfig, AlgorithmConfig, ModelConfig
 from rlcore.contracts.errors import AlgorithmError, PolicyError, WorkerError
 from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, PolicySpec, ReplayNeeds
-from rlcore.learner.malloc import keep_freed_memory
 from rlcore.plugins.import_target import load_target
+from rlcore.utils.malloc import keep_freed_memory
 from rlcore.utils.mkl import BatchInvariance
 from rlcore.utils.spans import Spans, Taken
 from rlcore.validation.faults import require_component

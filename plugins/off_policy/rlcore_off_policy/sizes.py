@@ -31,6 +31,10 @@ class Convolution(NamedTuple):
     stride: int
     padding: int
 
+    def side(self, side: int) -> int:
+        """Return the side of what it gives for an image of this side, in pixels."""
+        return (side + 2 * self.padding - self.kernel) // self.stride + 1
+
 
 def convolutions(height: int, width: int, channels: int) -> tuple[list[Convolution], int]:
     """Return the convolutions of an image of at most PIXELS a side, and the numbers they leave.
@@ -44,9 +48,10 @@ def convolutions(height: int, width: int, channels: int) -> tuple[list[Convoluti
         if max(sides) <= _SMALLEST:
             break
         kernel, stride, padding = (8, 4, 2) if max(sides) > PIXELS // 2 else (3, 2, 1)
-        found.append(Convolution(channels, outputs, kernel, stride, padding))
+        layer = Convolution(channels, outputs, kernel, stride, padding)
+        found.append(layer)
         channels = outputs
-        sides = [(side + 2 * padding - kernel) // stride + 1 for side in sides]
+        sides = [layer.side(side) for side in sides]
     return found, channels * sides[0] * sides[1]
 
 
@@ -90,6 +95,52 @@ def actor_parameters(hidden: Sequence[int], width: int = WIDTH) -> int:
 
 def _most_features(width: int) -> int:
     return (MOST_IMAGES + 1) * width + EMBEDDING_WIDTH
+
+
+def encoder_activations(images: Sequence[tuple[int, int]], state: int, width: int) -> int:
+    """Return the numbers per row that the backward pass of an encoder needs, without token ids.
+
+    For each image these are its pixels, downscaled, and what each convolution gives. Of the bounded
+    layer of an image or of the state, they are what LayerNorm gets and what tanh gives.
+
+    Args:
+        images, state, width: as for :func:`encoder_parameters`.
+    """
+    count = state + 2 * width if state else 0
+    for height, across in images:
+        sides = [min(height, PIXELS), min(across, PIXELS)]
+        count += 3 * sides[0] * sides[1] + 2 * width
+        layers, _ = convolutions(height, across, 3)
+        for layer in layers:
+            sides = [layer.side(side) for side in sides]
+            count += layer.outputs * sides[0] * sides[1]
+    return count
+
+
+def largest_image(images: Sequence[tuple[int, int]]) -> int:
+    """Return the numbers per row that an encoder holds at most at once while it reads an image.
+
+    These are the image as floats, and what downscaling or the first two convolutions give.
+    """
+    most = 0
+    for height, across in images:
+        shrunk = [min(height, PIXELS), min(across, PIXELS)]
+        pixels = 3 * shrunk[0] * shrunk[1]
+        sides = shrunk
+        given = []
+        for layer in convolutions(height, across, 3)[0]:
+            sides = [layer.side(side) for side in sides]
+            given.append(layer.outputs * sides[0] * sides[1])
+        large = max(height, across) > PIXELS
+        read = 3 * height * across + pixels if large else 0
+        most = max(most, read, pixels + sum(given[:2]))
+    return most
+
+
+def mlp_activations(size: int, hidden: Sequence[int]) -> int:
+    """Return the numbers per row that the backward pass of an MLP needs: what linear layers and
+    LayerNorms get."""
+    return size + 2 * sum(hidden)
 
 
 def mlp_parameters(size: int, hidden: Sequence[int], outputs: int) -> int:

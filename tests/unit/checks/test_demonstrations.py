@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
 from rlcore.checks.demonstrations import check_supervised
@@ -142,6 +143,15 @@ def shown(elsewhere: Path, collected: Path) -> Path:
     (elsewhere / "empty").mkdir()
     (elsewhere / "nowhere").symlink_to(elsewhere / "gone")
     return elsewhere
+
+
+def test_frames_of_a_data_set_are_counted(shown: Path) -> None:
+    words = ["env=toy", "model=gaussian", "algorithm=sac", "collect.path=shown"]
+    lengths = pq.read_table(shown / "shown/episodes.parquet").column("length").to_pylist()
+    facts = gather_facts(compose(words), load_plugins())
+    assert facts.demonstration_frames == sum(lengths) > 1  # each step has a frame
+    untaught = replace(facts, needs=None)
+    assert facts.memory["rollout+actor"].host > untaught.memory["rollout+actor"].host
 
 
 def plan_supervised(*words: str, collects: bool = False) -> None:

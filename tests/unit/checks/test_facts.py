@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from rlcore.checks.facts import gather_facts
 from rlcore.config.compose import compose
+from rlcore.plugins.registry import load_plugins
 
 TOY = ["env=toy", "model=toy", "algorithm=plain"]
 
@@ -33,3 +34,18 @@ def test_a_forward_holds_every_sample_that_the_algorithm_asks_for(registry):
         facts = replace(found, policy=policy, needs=needs)
         acting += [memory.acting for memory in facts.memory.values() if memory.acts]
     assert acting[0] > 0 and acting[1] == 3 * acting[0]
+
+
+def test_demonstrations_are_counted_for_an_algorithm_that_learns_from_them():
+    """The expert plays three episodes of each of four tasks, in at most 20 steps; every third step
+    has a frame: 3 * 4 * 7."""
+    words = ["env=toy", "model=gaussian", "algorithm=sac", "env.*.max_episode_steps=20"]
+    words += ["collect.episodes_per_task=3", "collect.stride=3"]
+
+    def frames(*more):
+        return gather_facts(compose([*words, *more]), load_plugins()).demonstration_frames
+
+    assert frames() == 3 * 4 * 7
+    assert frames("collect.max_episode_steps=4") == 3 * 4 * 2
+    assert frames("algorithm.demonstrations=0") == 0
+    assert frames("collect.path=missing") == 0  # an error of its own

@@ -32,6 +32,7 @@ def test_each_data_set_is_split_by_itself_and_keeps_its_weight(tmp_path):
     data = form.read(file)
     data.check(SPEC)
     assert len(data) == 6 and ("push", 3) in data.starts() and data.complete
+    assert data.summary().frames == 6  # of each two steps, the first has one
     train, val = data.split(0.4, seed=0)  # round(0.8) = 1 of two, round(1.6) = 2 of four
     assert [(demo.weight, demo.episode.task) for demo in train] == [(3, 0), (0.5, 1), (0.5, 1)]
     assert [demo.episode.task for demo in val] == [0, 1, 1]

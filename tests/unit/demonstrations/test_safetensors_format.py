@@ -14,6 +14,7 @@ from safetensors.numpy import load_file, save_file
 from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.contracts.specs import ActionChannel, CameraSpec, Episode, StateChannel
 from rlcore.demonstrations import layout
+from rlcore.demonstrations.datasets import DatasetSummary
 from rlcore.demonstrations.layout import read_row
 from rlcore.demonstrations.safetensors_format import (
     DemonstrationSet,
@@ -76,6 +77,8 @@ def test_failed_episodes_are_not_learned_from(tmp_path):
     )
     learned, held_back = read.split(0.0, seed=0)
     assert [row.episode[:2] for row in learned.items] == [(0, 0)] and not len(held_back)
+    # of five steps, those before the first, the third and the fifth have a frame
+    assert read.summary() == DatasetSummary(demonstrations=1, episodes=3, frames=3)
 
 
 def test_an_interrupted_collection_is_readable_and_goes_on(tmp_path):

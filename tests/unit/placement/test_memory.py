@@ -149,11 +149,36 @@ def test_memory_of_forwards_and_steps():
     assert need("actor", recomputes=True, on_cores=True).learning == 9 * 20
     assert actor.peak == 4000 + 1200 + 450 and both.peak == actor.peak
     assert rollout.peak == 4038
-    # 6 decisions of 11 bytes, three times while they are collected, twice where they arrive
-    assert rollout.host - actor.host == 6 * 11 - LEARNING
+    # 6 decisions of 11 bytes, three times while they are collected, twice where they arrive; freed,
+    # all of that stays with the process
+    assert rollout.host - actor.host == 2 * 6 * 11 - LEARNING
     assert both.host == rollout.host + LEARNING
     bare = memory_per_process("actor", replace(SPEC, library_bytes=0), "fp32", batch=BATCH)
     assert actor.host - bare.host == 13
+
+
+@pytest.mark.parametrize(
+    ("gib", "recomputes", "kept"),
+    # a GiB of activations of each of 9 samples, of which 256 MiB stay after the last one is freed
+    [(1, False, 256 * 2**20), (2**-30, False, 9 * 1 + 2 * 6 * 11), (1, True, 0)],
+)
+def test_freed_memory_that_a_process_on_cores_keeps(gib, recomputes, kept):
+    size = int(gib * GIB)
+    spec = replace(SPEC, activations=Activations(size, size, size))
+    plain = replace(spec, activations=Activations(), sample_bytes=0)
+    more = {"batch": BATCH, "on_cores": True, "recomputes": recomputes}
+    need = memory_per_process("actor", spec, "fp32", **more)
+    bare = memory_per_process("actor", plain, "fp32", **more)
+    assert need.host - bare.host == kept + 2 * 6 * 11
+
+
+def test_demonstrations_are_held_twice_while_they_are_concatenated():
+    """A frame has inputs of 11 bytes, 5 actions of 4 entries of 4 bytes and a mask of 5, a weight
+    and two numbers of 8: 11 + 80 + 5 + 24 = 120. Rollout processes hold none."""
+    taught = Batch(demonstrations=1000)
+    for role, held in (("actor", 2 * 120_000), ("rollout+actor", 2 * 120_000), ("rollout", 0)):
+        bare = memory_per_process(role, SPEC, "fp32", batch=Batch())
+        assert memory_per_process(role, SPEC, "fp32", batch=taught).host - bare.host == held
 
 
 def test_sharded_parameters_offload_to_main_memory():

@@ -321,7 +321,7 @@ def test_a_fused_group_has_nothing_to_send(tmp_path):
 @pytest.mark.parametrize("recomputes", [False, True])
 def test_recomputing_activations_returns_freed_memory(recomputes, monkeypatch: pytest.MonkeyPatch):
     sizes = []
-    monkeypatch.setattr("rlcore.learner.malloc.set_mmap_threshold", sizes.append)
+    monkeypatch.setattr("rlcore.utils.malloc.set_mmap_threshold", sizes.append)
     monkeypatch.setattr(ToyPolicy, "set_checkpointing", lambda *_: None, raising=False)
     settings = policy_settings()
     fsdp = replace(settings.actor.fsdp_config, gradient_checkpointing=recomputes)

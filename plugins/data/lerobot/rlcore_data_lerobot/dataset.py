@@ -115,7 +115,8 @@ class LeRobotSet:
 
     def summary(self) -> DatasetSummary:
         """See :meth:`rlcore.demonstrations.datasets.Dataset.summary`."""
-        successes = sum(part.row.success for part in self._survey.parts)
+        used = [part for part in self._survey.parts if part.row.success]
+        frames = sum(len(range(part.start, part.stop, self.mapping.stride)) for part in used)
         remarks = [channel.remark for channel in self._survey.clipped if channel.count]
         late = late_episodes(self._survey.windows, self.index.fps)
         if late:
@@ -124,7 +125,7 @@ class LeRobotSet:
                 + (f" and {len(late) - 1} others" if len(late) > 1 else "")
                 + ", its video has frames that belong to no row"
             )
-        return DatasetSummary(successes, len(self), tuple(remarks))
+        return DatasetSummary(len(used), len(self), tuple(remarks), frames)
 
     def split(
         self, val_fraction: float, seed: int

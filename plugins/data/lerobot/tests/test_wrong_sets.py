@@ -382,6 +382,7 @@ def test_demonstrations_of_successes_are_counted(tmp_path, version):
     path, file = foreign(tmp_path / "pots", version), described(tmp_path)
     summary = format_of(file).read(file).summary()
     assert (summary.demonstrations, summary.episodes) == (4, 3)
+    assert summary.frames == json.loads((path / "meta/info.json").read_text())["total_frames"]
     judge(path, lambda episode: episode == 1)
     summary = format_of(file).read(file).summary()
     assert (summary.demonstrations, summary.episodes) == (2, 3)

@@ -6,12 +6,19 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
-from rlcore_off_policy.sizes import EMBEDDING_WIDTH, encoder_parameters, mlp_parameters
+from rlcore_off_policy.sizes import (
+    EMBEDDING_WIDTH,
+    encoder_activations,
+    encoder_parameters,
+    largest_image,
+    mlp_activations,
+    mlp_parameters,
+)
 from rlcore_weights.headers import read_headers
 
 from rlcore.config.schema import ModelConfig, When, key
 from rlcore.contracts.errors import ConfigError
-from rlcore.contracts.specs import EnvSpec, PolicySpec
+from rlcore.contracts.specs import Activations, EnvSpec, PolicySpec
 
 WEIGHTS = "model.safetensors"
 WORDS = 16
@@ -76,17 +83,42 @@ def policy_spec(config: GaussianConfig, env: EnvSpec) -> PolicySpec:
         sft_objective="mean_squared_error",
         parameters=parameters,
         trainable_parameters=parameters,
+        activations=_activations(config, env),
         sample_bytes=pixels + 2 * WORDS + 4 * numbers,
         reparameterized=True,
     )
 
 
+def _activations(config: GaussianConfig, env: EnvSpec) -> Activations:
+    """Return the bytes of activations of a sample: 4 for a number, 8 for the id of a word.
+
+    Of each action entry, the backward pass needs mean, log std, inverse std, and the distance of
+    the action to the mean, also in units of the std.
+    """
+    images, size = _encoded(config, env)
+    encoder = encoder_activations(images, env.state_dim, config.features)
+    entries = config.num_action_chunks * env.action_dim
+    numbers = encoder + mlp_activations(size, config.hidden) + 5 * entries
+    ids = WORDS
+    if config.add_value_head:
+        numbers += encoder + mlp_activations(size + config.critic_elapsed, config.hidden)
+        ids *= 2
+    kept = 4 * numbers + 8 * ids
+    # the ids come as int16, and are converted and taken modulo the vocabulary
+    read = max(4 * largest_image(images), 4 * WORDS * EMBEDDING_WIDTH + 2 * 8 * WORDS)
+    return Activations(kept, kept, read + 4 * (size + sum(config.hidden)))
+
+
+def _encoded(config: GaussianConfig, env: EnvSpec) -> tuple[list[tuple[int, int]], int]:
+    """Return height and width of the images that the policy reads, and its number of features."""
+    images = [(camera.height, camera.width) for camera in env.cameras[: config.num_images_in_input]]
+    return images, (len(images) + bool(env.state_dim)) * config.features + EMBEDDING_WIDTH
+
+
 def _parameters(config: GaussianConfig, env: EnvSpec) -> int:
     """Return the number of parameters of the policy, and of the critic if there is one."""
-    width = config.features
-    images = [(camera.height, camera.width) for camera in env.cameras[: config.num_images_in_input]]
-    encoder = encoder_parameters(images, env.state_dim, width)
-    size = (len(images) + bool(env.state_dim)) * width + EMBEDDING_WIDTH
+    images, size = _encoded(config, env)
+    encoder = encoder_parameters(images, env.state_dim, config.features)
     entries = config.num_action_chunks * env.action_dim
     count = encoder + mlp_parameters(size, config.hidden, 2 * entries)  # mean and log std
     if config.add_value_head:

@@ -11,7 +11,7 @@ import pytest
 PROBE = """
 import sys
 from pathlib import Path
-from rlcore.learner.malloc import set_mmap_threshold
+from rlcore.utils.malloc import set_mmap_threshold
 
 def held():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20
@@ -36,7 +36,7 @@ def test_freed_memory_above_the_threshold_is_returned() -> None:
 
 FAULTS = """
 import resource, sys
-from rlcore.learner.malloc import keep_freed_memory
+from rlcore.utils.malloc import keep_freed_memory
 
 if sys.argv[1] == "kept":
     keep_freed_memory()

@@ -1,10 +1,10 @@
-"""Control when the allocator returns freed memory to the system."""
+"""Control when the allocator returns freed memory to the system. Light."""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
+from collections.abc import Mapping
 
 _TRIM_THRESHOLD = -1  # of mallopt(3)
 _MMAP_THRESHOLD = -3
@@ -23,8 +23,7 @@ def set_mmap_threshold(size: int) -> None:
     the same arena. Each allocation costs a system call, so restore :data:`DEFAULT_THRESHOLD`
     afterwards. Has an effect only with the GNU C library.
     """
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, size)
+    _mallopt({_MMAP_THRESHOLD: size})
 
 
 def keep_freed_memory() -> None:
@@ -38,8 +37,15 @@ def keep_freed_memory() -> None:
     """
     if TRIM_VARIABLE in os.environ:
         return
+    # after the first one is set the library no longer adapts the other, which begins at 128 KiB
+    _mallopt({_TRIM_THRESHOLD: KEPT, _MMAP_THRESHOLD: DEFAULT_THRESHOLD})
+
+
+def _mallopt(options: Mapping[int, int]) -> None:
+    """Set options of mallopt(3), in order, where the C library has it."""
+    import ctypes  # every plan reads KEPT, and needs no more of this module
+
     with contextlib.suppress(OSError, AttributeError):
         library = ctypes.CDLL(None)
-        library.mallopt(_TRIM_THRESHOLD, KEPT)
-        # after the first call the library no longer adapts this one, which begins at 128 KiB
-        library.mallopt(_MMAP_THRESHOLD, DEFAULT_THRESHOLD)
+        for option, value in options.items():
+            library.mallopt(option, value)
