@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 KINDS = ("envs", "models", "algos")  # what is beside them has no kind
 # any reader's words, and the library whose vocabulary an Env has
-WORDS = {"weights", "gaussian", "gymnasium"}
+WORDS = {"weights", "gaussian", "gymnasium", "flow"}
 PLUGINS = {folder.name for kind in KINDS for folder in ROOT.glob(f"plugins/{kind}/*")} - WORDS
 # of the design, whether built already or not
 PLANNED = {"metaworld", "maniskill", "libero", "robotwin", "openvla", "openpi", "ppo", "grpo"}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from rlcore_flow.sizes import conv_channels
 from rlcore_weights.activations import BYTES, FP32, Part
 
 from rlcore.contracts.specs import Activations
 from rlcore_model_openpi.resolved import Resolved, masked_images
 from rlcore_model_openpi.settings import OpenPIModelConfig
-from rlcore_model_openpi.sizes import NetworkSize, conv_channels
+from rlcore_model_openpi.sizes import NetworkSize
 
 LIBRARIES = 80 * 2**20
 """Host memory in bytes that importing transformers' SigLIP takes."""

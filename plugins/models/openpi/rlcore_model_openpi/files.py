@@ -21,6 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rlcore_flow.head_shapes import HEADS_FILE, NOISE_HEAD
+from rlcore_flow.lerobot import read_statistics
+from rlcore_flow.normalize import Normalizer, Stats
 from rlcore_weights.layouts import (
     FULL_WEIGHTS,
     StoredWeights,
@@ -31,16 +34,15 @@ from rlcore_weights.layouts import (
 
 from rlcore.contracts.errors import CheckpointError
 from rlcore.contracts.specs import EnvSpec
-from rlcore_model_openpi.layout import NOISE_HEAD, head_keys, network_shapes, range_keys
-from rlcore_model_openpi.lerobot import VARIANTS, read_statistics
-from rlcore_model_openpi.normalize import FILE_NAME, Normalizer, Stats, find_stats, read_stats
+from rlcore_model_openpi.layout import head_keys, network_shapes, range_keys
+from rlcore_model_openpi.lerobot import VARIANTS
+from rlcore_model_openpi.normalize import FILE_NAME, find_stats, read_stats
 from rlcore_model_openpi.published import CONFIG_FILE
 from rlcore_model_openpi.resolved import KEY, Resolved, trained_with
 from rlcore_model_openpi.settings import OpenPIModelConfig
 from rlcore_model_openpi.sizes import SIZES, NetworkSize
 from rlcore_model_openpi.tokenizer_files import TOKENIZER_FILES, TOKENIZER_PAGE, tokenizers
 from rlcore_model_openpi.weight_files import (
-    HEADS_FILE,
     check_head,
     check_network,
     find_weights,

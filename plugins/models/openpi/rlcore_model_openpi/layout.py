@@ -8,11 +8,14 @@ own name or that of the tied `lm_head`; and there may be an unused `lm_head` of 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterable
 
-from rlcore_model_openpi.lerobot import BUFFERS
-from rlcore_model_openpi.sizes import NetworkSize, conv_channels
+from rlcore_flow.head_shapes import NOISE_HEAD, VALUE_HEAD
+from rlcore_flow.lerobot import BUFFERS
+from rlcore_flow.shapes import Shapes, linear_shapes, stack_shapes, tower_shapes
+from rlcore_flow.sizes import StackSize
+
+from rlcore_model_openpi.sizes import NetworkSize
 
 VLM = "paligemma_with_expert.paligemma.model"
 EXPERT = "paligemma_with_expert.gemma_expert.model"
@@ -20,8 +23,6 @@ EMBEDDING = f"{VLM}.language_model.embed_tokens.weight"
 TIED = "paligemma_with_expert.paligemma.lm_head.weight"
 UNUSED = "paligemma_with_expert.gemma_expert.lm_head.weight"
 """Output of the expert that openpi and LeRobot build and never use; `[vocab, expert_width]`."""
-VALUE_HEAD = "value_head"
-NOISE_HEAD = "noise_head"
 
 LORA_TARGETS = (
     r"(.*\.)?(language_model|vision_model)\..*"
@@ -45,8 +46,6 @@ _LEVELS = (
 # RLinf's names of a noise head. RLinf stores the head's range as tensors; here it is a setting.
 _RLINF_NOISE = re.compile(r"noise_head\.mlp_logvar\.moduleList\.(\d+)\.linear_1\.")
 _RLINF_RANGE = re.compile(r"(?:model\.)?noise_head\.logvar_(min|max)")
-
-Shapes = Iterator[tuple[str, tuple[int, ...]]]
 
 
 def network_keys(stored: Iterable[str]) -> dict[str, str]:
@@ -95,13 +94,13 @@ def network_shapes(size: NetworkSize) -> dict[str, tuple[int, ...]]:
     expert = size.expert_width
     return dict(
         [
-            *_vision(size, f"{VLM}.vision_tower"),
-            *_linear(f"{VLM}.multi_modal_projector.linear", size.vision_width, width),
+            *tower_shapes(size, f"{VLM}.vision_tower"),
+            *linear_shapes(f"{VLM}.multi_modal_projector.linear", size.vision_width, width),
             (EMBEDDING, (size.vocab, width)),
-            *_gemma(size, f"{VLM}.language_model", width, size.vlm_mlp, adaptive=False),
-            *_gemma(size, EXPERT, expert, size.expert_mlp, adaptive=size.pi05),
-            *_linear("action_in_proj", size.action_dim, expert),
-            *_linear("action_out_proj", expert, size.action_dim),
+            *stack_shapes(stack(size, width, size.vlm_mlp), f"{VLM}.language_model"),
+            *stack_shapes(stack(size, expert, size.expert_mlp), EXPERT, adaptive=size.pi05),
+            *linear_shapes("action_in_proj", size.action_dim, expert),
+            *linear_shapes("action_out_proj", expert, size.action_dim),
             *_time_and_state(size),
         ]
     )
@@ -120,82 +119,17 @@ def adapter_count(size: NetworkSize, rank: int) -> int:
     return rank * sum(sum(shape) for name, shape in shapes if adapted.fullmatch(name))
 
 
-def head_shapes(head: str, widths: Sequence[int]) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of a head, an MLP with activations between its linear layers.
-
-    Args:
-        head: :data:`VALUE_HEAD` or :data:`NOISE_HEAD`.
-        widths: of the input, the hidden layers and the output.
-    """
-    layers = enumerate(pairwise(widths))
-    return dict(
-        item for layer, (a, b) in layers for item in _linear(f"{head}.mlp.{2 * layer}", a, b)
-    )
-
-
 def _time_and_state(size: NetworkSize) -> Shapes:
     width = size.expert_width
     if size.pi05:
-        yield from _linear("time_mlp_in", width, width)
-        yield from _linear("time_mlp_out", width, width)
+        yield from linear_shapes("time_mlp_in", width, width)
+        yield from linear_shapes("time_mlp_out", width, width)
     else:
-        yield from _linear("state_proj", size.action_dim, width)
-        yield from _linear("action_time_mlp_in", 2 * width, width)
-        yield from _linear("action_time_mlp_out", width, width)
+        yield from linear_shapes("state_proj", size.action_dim, width)
+        yield from linear_shapes("action_time_mlp_in", 2 * width, width)
+        yield from linear_shapes("action_time_mlp_out", width, width)
 
 
-def _linear(name: str, inputs: int, outputs: int) -> Shapes:
-    yield f"{name}.weight", (outputs, inputs)
-    yield f"{name}.bias", (outputs,)
-
-
-def _gemma(size: NetworkSize, name: str, width: int, mlp: int, *, adaptive: bool) -> Shapes:
-    queries = size.heads * size.head_dim
-    keys = size.kv_heads * size.head_dim
-    for layer in (f"{name}.layers.{number}" for number in range(size.depth)):
-        yield f"{layer}.self_attn.q_proj.weight", (queries, width)
-        yield f"{layer}.self_attn.k_proj.weight", (keys, width)
-        yield f"{layer}.self_attn.v_proj.weight", (keys, width)
-        yield f"{layer}.self_attn.o_proj.weight", (width, queries)
-        yield f"{layer}.mlp.gate_proj.weight", (mlp, width)
-        yield f"{layer}.mlp.up_proj.weight", (mlp, width)
-        yield f"{layer}.mlp.down_proj.weight", (width, mlp)
-        yield from _norm(f"{layer}.input_layernorm", width, adaptive)
-        yield from _norm(f"{layer}.post_attention_layernorm", width, adaptive)
-    yield from _norm(f"{name}.norm", width, adaptive)
-
-
-def _norm(name: str, width: int, adaptive: bool) -> Shapes:
-    """Yield the shapes of a norm; an adaptive one maps the time to scale, shift and gate."""
-    if adaptive:
-        yield from _linear(f"{name}.dense", width, 3 * width)
-    else:
-        yield f"{name}.weight", (width,)
-
-
-def _vision(size: NetworkSize, name: str) -> Shapes:
-    width = size.vision_width
-    if size.vision == "conv":
-        for number, (a, b) in enumerate(pairwise(conv_channels(size))):
-            yield f"{name}.convs.{number}.weight", (b, a, 3, 3)
-            yield f"{name}.convs.{number}.bias", (b,)
-        yield f"{name}.position_embedding.weight", (size.image_tokens, width)
-        yield from _scale_and_shift(f"{name}.norm", width)
-        return
-    tower = f"{name}.vision_model"
-    yield f"{tower}.embeddings.patch_embedding.weight", (width, 3, *[size.patch_size] * 2)
-    yield f"{tower}.embeddings.patch_embedding.bias", (width,)
-    yield f"{tower}.embeddings.position_embedding.weight", (size.image_tokens, width)
-    for layer in (f"{tower}.encoder.layers.{number}" for number in range(size.vision_depth)):
-        yield from _scale_and_shift(f"{layer}.layer_norm1", width)
-        for projection in ("q_proj", "k_proj", "v_proj", "out_proj"):
-            yield from _linear(f"{layer}.self_attn.{projection}", width, width)
-        yield from _scale_and_shift(f"{layer}.layer_norm2", width)
-        yield from _linear(f"{layer}.mlp.fc1", width, size.vision_mlp)
-        yield from _linear(f"{layer}.mlp.fc2", size.vision_mlp, width)
-    yield from _scale_and_shift(f"{tower}.post_layernorm", width)
-
-
-def _scale_and_shift(name: str, width: int) -> Shapes:
-    yield f"{name}.weight", (width,)
-    yield f"{name}.bias", (width,)
+def stack(size: NetworkSize, width: int, mlp: int) -> StackSize:
+    """Return the sizes of one of the two Gemmas, by its width and the width inside its MLPs."""
+    return StackSize(size.depth, size.heads, size.kv_heads, size.head_dim, width, mlp)

@@ -1,29 +1,36 @@
 """Export a saved policy as a LeRobot folder: `rlcore export RUN DEST --layout lerobot`.
 
 The weights are copied unchanged: LeRobot's loader adds `model.` to their names itself. The other
-files are written as by LeRobot's `save_pretrained`; see lerobot.py. LeRobot's formulas don't add
-openpi's 1e-6, so it is added to the statistics instead.
+files are written as by LeRobot's `save_pretrained`; see :mod:`rlcore_flow.lerobot_writing`.
 """
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from rlcore_flow.lerobot import AFTER, BEFORE
+from rlcore_flow.lerobot_writing import (
+    ACTION,
+    DEVICE,
+    RENAME_AND_BATCH,
+    STATE,
+    features,
+    lerobot_stats,
+    normalization,
+    tokenizer_step,
+    write_json,
+    write_processor,
+)
 
 from rlcore.contracts.errors import CheckpointError, ConfigError
-from rlcore.files.atomic import write_text
 from rlcore.files.damaged_files import damaged_on, read_mapping
 from rlcore.runs.env_facts import EnvFacts, read_env_facts, total_size
 from rlcore_model_openpi.data_configs import data_config
 from rlcore_model_openpi.files import variants
-from rlcore_model_openpi.lerobot import AFTER, BEFORE
-from rlcore_model_openpi.normalize import OPENPI, Formula, Stats, find_stats, read_stats
+from rlcore_model_openpi.normalize import find_stats, read_stats
 from rlcore_model_openpi.published import CONFIG_FILE, read_published
 from rlcore_model_openpi.sizes import NetworkSize
 from rlcore_model_openpi.tokenizer_files import find_tokenizer
@@ -63,23 +70,19 @@ def write_lerobot(folder: Path, target: Path) -> None:
         action_dim=total_size(facts.actions),
     )
     assert normalizer.state is not None  # read_stats refuses a file without
-    config["normalization_mapping"] = {
-        "VISUAL": "IDENTITY",
-        "STATE": _mode(formulas["state"]),
-        "ACTION": _mode(formulas["actions"]),
-    }
+    config["normalization_mapping"] = normalization(formulas["state"], formulas["actions"])
     config |= _relative(published.delta_mask or (), total_size(facts.actions))
     stats = {
-        "observation.state": _lerobot_stats(normalizer.state, formulas["state"]),
-        "action": _lerobot_stats(normalizer.actions, formulas["actions"]),
+        STATE: lerobot_stats(normalizer.state, formulas["state"]),
+        ACTION: lerobot_stats(normalizer.actions, formulas["actions"]),
     }
     shutil.copyfile(folder / NETWORK_FILE, target / NETWORK_FILE)
     tokenizer = find_tokenizer(folder)
     shutil.copyfile(tokenizer, target / tokenizer.name)
-    _write_json(target / CONFIG_FILE, config)
+    write_json(target / CONFIG_FILE, config)
     before, after = _steps(config)
-    _write_processor(target / BEFORE, before, stats)
-    _write_processor(target / AFTER, after, stats)
+    write_processor(target / BEFORE, before, stats)
+    write_processor(target / AFTER, after, stats)
 
 
 def _check(size: NetworkSize, trained: Mapping[str, Any]) -> None:
@@ -118,16 +121,14 @@ def _config(
         cameras: names of the cameras that the policy reads.
     """
     side = size.image_size
-    images = {
-        f"observation.images.{name}": {"type": "VISUAL", "shape": [3, side, side]}
-        for name in cameras
-    }
-    state = {"type": "STATE", "shape": [total_size(facts.states)]}
     return {
         "type": "pi05" if size.pi05 else "pi0",
         "n_obs_steps": 1,
-        "input_features": {**images, "observation.state": state},
-        "output_features": {"action": {"type": "ACTION", "shape": [total_size(facts.actions)]}},
+        **features(
+            {name: (side, side) for name in cameras},
+            total_size(facts.states),
+            total_size(facts.actions),
+        ),
         **variants(size),
         "dtype": "bfloat16" if model["precision"] == "bf16" else "float32",
         "chunk_size": size.action_horizon,
@@ -159,28 +160,11 @@ def _relative(mask: tuple[bool, ...], entries: int) -> dict[str, Any]:
     }
 
 
-def _mode(formula: Formula) -> str:
-    return "QUANTILES" if formula.quantile else "MEAN_STD"
-
-
-def _lerobot_stats(stats: Stats, formula: Formula) -> dict[str, np.ndarray]:
-    """Return float32 statistics with which LeRobot's formula gives the same results as ours."""
-    if not formula.lerobot:
-        upper = formula.fields[1]  # std, or the upper bound
-        stats = replace(stats, **{upper: stats.pair(formula)[1] + OPENPI})
-    return {
-        name: values.astype(np.float32)
-        for name, values in vars(stats).items()
-        if values is not None
-    }
-
-
 def _steps(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the settings of the steps before and after the network by name, in LeRobot's order."""
     scale = {"eps": 1e-8, "norm_map": config["normalization_mapping"]}
     relative = config.get("use_relative_actions", False)
-    features = {**config["input_features"], **config["output_features"]}
-    device = {"device_processor": {"device": "cpu", "float_dtype": None}}
+    both = {**config["input_features"], **config["output_features"]}
     settings = {
         "enabled": True,
         "exclude_joints": config.get("relative_exclude_joints"),
@@ -190,52 +174,19 @@ def _steps(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     if config["type"] == "pi05":
         prompt = "pi05_prepare_state_tokenizer_processor_step"
     before = {
-        "rename_observations_processor": {"rename_map": {}},
-        "to_batch_processor": {},
+        **RENAME_AND_BATCH,
         **({"relative_actions_processor": settings} if relative else {}),
-        "normalizer_processor": {**scale, "features": features},
+        "normalizer_processor": {**scale, "features": both},
         prompt: {},
-        "tokenizer_processor": {
-            "max_length": config["tokenizer_max_length"],
-            "task_key": "task",
-            "padding_side": "right",
-            "padding": "max_length",
-            "truncation": True,
-            "tokenizer_name": _TOKENIZER,
-        },
-        **device,
+        **tokenizer_step(_TOKENIZER, config["tokenizer_max_length"], "max_length"),
+        **DEVICE,
     }
     after = {
         "unnormalizer_processor": {**scale, "features": config["output_features"]},
         **({"absolute_actions_processor": {"enabled": True}} if relative else {}),
-        **device,
+        **DEVICE,
     }
     return before, after
-
-
-def _write_processor(
-    path: Path, steps: Mapping[str, Any], stats: Mapping[str, Mapping[str, np.ndarray]]
-) -> None:
-    """Write a processor file, and the statistics of its normalisation step next to it."""
-    from safetensors.numpy import save_file
-
-    entries = []
-    for number, (name, settings) in enumerate(steps.items()):
-        entry = {"registry_name": name, "config": settings}
-        if name.endswith("normalizer_processor"):
-            entry["state_file"] = f"{path.stem}_step_{number}_{name}.safetensors"
-            tensors = {
-                f"{feature}.{field}": values
-                for feature, fields in stats.items()
-                for field, values in fields.items()
-            }
-            save_file(tensors, path.parent / entry["state_file"])
-        entries.append(entry)
-    _write_json(path, {"name": path.stem, "steps": entries})
-
-
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    write_text(path, json.dumps(content, indent=2) + "\n")
 
 
 LAYOUTS = {"lerobot": write_lerobot}

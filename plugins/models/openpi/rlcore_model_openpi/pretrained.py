@@ -8,15 +8,17 @@ import logging
 from pathlib import Path
 
 import torch
+from rlcore_flow.actor import FlowActor
+from rlcore_flow.normalize import Normalizer, Stats
+from rlcore_flow.stored import save_heads
+from rlcore_flow.vision import SiglipTower
 
 from rlcore.contracts.specs import EnvSpec
-from rlcore_model_openpi.checkpoint import load_heads, load_network, save_heads, save_network
+from rlcore_model_openpi.checkpoint import load_heads, load_network, save_network
 from rlcore_model_openpi.data_configs import data_config
 from rlcore_model_openpi.files import load_stats, range_stats
-from rlcore_model_openpi.network.actor import FlowActor
 from rlcore_model_openpi.network.pi0 import PiNetwork
-from rlcore_model_openpi.network.vision import SiglipTower
-from rlcore_model_openpi.normalize import FILE_NAME, Normalizer, Stats, write_stats
+from rlcore_model_openpi.normalize import FILE_NAME, write_stats
 from rlcore_model_openpi.processor import Processor
 from rlcore_model_openpi.published import CONFIG_FILE, conventions
 from rlcore_model_openpi.resolved import Resolved, heads_trained_with, trained_with
@@ -73,28 +75,24 @@ def unfilled_network(size: NetworkSize) -> PiNetwork:
         return PiNetwork(size)
 
 
-def load_weights(folder: Path, actor: FlowActor) -> None:
+def load_weights(folder: Path, actor: FlowActor[PiNetwork]) -> None:
     """Load network and heads. Heads that the folder lacks keep their initial weights (logged).
 
     Raises:
         CheckpointError: a file is missing, damaged, or does not fit.
     """
     load_network(actor.network, folder)
-    _fill_buffers(actor.network)
+    tower = actor.network.vision_tower
+    if isinstance(tower, SiglipTower):
+        tower.fill_buffers()
     fresh = load_heads(actor, folder)
     if fresh:
         _log.info("%s has no %s: starting with fresh weights", folder, " and ".join(fresh))
 
 
-def _fill_buffers(network: PiNetwork) -> None:
-    """Fill SigLIP's `position_ids`, the network's only buffer, which no file holds."""
-    tower = network.vision_tower
-    if isinstance(tower, SiglipTower):
-        numbers = torch.arange(network.size.image_tokens)[None]
-        tower.vision_model.embeddings.register_buffer("position_ids", numbers, persistent=False)
-
-
-def save(folder: Path, config: OpenPIModelConfig, actor: FlowActor, processor: Processor) -> None:
+def save(
+    folder: Path, config: OpenPIModelConfig, actor: FlowActor[PiNetwork], processor: Processor
+) -> None:
     """Write the checkpoint folder (see files.py), with low-rank adapters merged."""
     folder.mkdir(parents=True, exist_ok=True)
     resolved = processor.resolved

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from rlcore_flow.normalize import Normalizer, Stats
 from rlcore_weights.chunks import action_chunks
 
 from rlcore.contracts.protocols import Demonstration, Inputs, Observation
 from rlcore_model_openpi.images import resize_with_pad
-from rlcore_model_openpi.normalize import Normalizer, Stats
 from rlcore_model_openpi.resolved import Resolved
 from rlcore_model_openpi.tokenizer import PromptTokenizer
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rlcore_flow.normalize import Formula
+
 from rlcore.contracts.errors import CheckpointError
 from rlcore.files.damaged_files import damaged_error, damaged_on, read_json
 from rlcore_model_openpi.lerobot import VARIANTS, LeRobotPolicy, read_policy
-from rlcore_model_openpi.normalize import Formula
 
 CONFIG_FILE = "config.json"
 _COUNTS = ("action_horizon", "action_dim", "max_token_len", "image_size")

@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from rlcore_flow.head_shapes import NOISE_HEAD, VALUE_HEAD
+from rlcore_flow.normalize import QUANTILE, Z_SCORE, Formula
+from rlcore_flow.settings import values_of
+
 from rlcore.contracts.errors import CheckpointError, ConfigError, did_you_mean
 from rlcore.contracts.specs import EnvSpec
 from rlcore_model_openpi.data_configs import DataConfig, data_config, same_robot
-from rlcore_model_openpi.layout import NOISE_HEAD, VALUE_HEAD
-from rlcore_model_openpi.normalize import QUANTILE, Z_SCORE, Formula
 from rlcore_model_openpi.published import Published, read_published
 from rlcore_model_openpi.settings import OpenPIModelConfig
 from rlcore_model_openpi.sizes import SIZES, NetworkSize
@@ -88,7 +90,9 @@ def resolve(config: OpenPIModelConfig, env_spec: EnvSpec) -> Resolved:
         discrete_state=discrete,
         action_dim=_first_set(config.action_dim, env_spec.action_dim),
         critic_hidden=tuple(openpi.critic_hidden or data.critic_hidden),
-        values=_values(config),
+        values=values_of(
+            openpi, config.num_action_chunks, add_value_head=bool(config.add_value_head)
+        ),
         published=published,
         state_formula=published.formulas.get("state", formula),
         action_formula=published.formulas.get("actions", formula),
@@ -197,10 +201,3 @@ def _size(
 def _first_set(*values: T | None) -> T:
     """Return the first value that is not None; callers pass a default last."""
     return next(value for value in values if value is not None)
-
-
-def _values(config: OpenPIModelConfig) -> int:
-    """Return V: 0 without a critic, else 1 per decision or 1 per executed action."""
-    if not config.add_value_head:
-        return 0
-    return config.num_action_chunks if config.openpi.value_type == "action_level" else 1

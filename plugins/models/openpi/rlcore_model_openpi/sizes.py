@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from rlcore_flow.sizes import patches
+
 from rlcore.contracts.errors import ConfigError
 
 
@@ -71,7 +73,7 @@ class NetworkSize:
     @property
     def image_tokens(self) -> int:
         """Tokens of one camera image."""
-        return (self.image_size // self.patch_size) ** 2
+        return patches(self)
 
     @property
     def suffix_len(self) -> int:
@@ -176,8 +178,3 @@ SIZES: dict[str, NetworkSize] = {
     "pi0": _PI0,
     "pi05": replace(_PI0, max_token_len=200, pi05=True),
 }
-
-
-def conv_channels(size: NetworkSize) -> tuple[int, ...]:
-    """Return the channels of the conv tower: 3 for RGB, then doubling up to vision_width."""
-    return (3, *(size.vision_width >> i for i in reversed(range(size.vision_depth))))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from rlcore_flow.head_shapes import NOISE_HEAD, NOISE_HIDDEN, VALUE_HEAD, head_shapes
+from rlcore_flow.settings import exploration_key
 from rlcore_weights.headers import count
 
 from rlcore.contracts.errors import run_checks
@@ -21,11 +23,8 @@ from rlcore_model_openpi.files import (
     load_stats,
 )
 from rlcore_model_openpi.layout import (
-    NOISE_HEAD,
-    VALUE_HEAD,
     adapter_count,
     expert_shapes,
-    head_shapes,
     network_shapes,
 )
 from rlcore_model_openpi.resolved import (
@@ -34,12 +33,11 @@ from rlcore_model_openpi.resolved import (
     masked_images,
     resolve,
 )
-from rlcore_model_openpi.settings import OpenPIConfig, OpenPIModelConfig
+from rlcore_model_openpi.settings import OpenPIModelConfig
 
 BLOCKS = r"(.*\.layers\.\d+)\."
 """Regular expression of the prefix of a transformer layer's parameters."""
 _VLM = "actor.network.paligemma_with_expert.paligemma.model.language_model."
-_NOISE_HIDDEN = (128, 64)  # as heads.NOISE_HIDDEN, whose module imports torch
 
 
 def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
@@ -92,18 +90,9 @@ def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
         starts_from_noise=True,
         has_samples=True,
         noise_shape=(resolved.size.action_horizon, resolved.size.action_dim),
-        exploration_key=_exploration_key(config.openpi),
+        exploration_key=exploration_key(config.openpi, "openpi"),
         unused_parameters=_unused_parameters(config, resolved),
     )
-
-
-def _exploration_key(flow: OpenPIConfig) -> str:
-    """Return the key that scales the exploration noise; empty if there is none."""
-    if flow.noise_method == "flow_ode":
-        return ""
-    if flow.noise_method == "flow_noise":
-        return "openpi.noise_logvar_range"
-    return "openpi.noise_params" if flow.noise_anneal else "openpi.noise_level"
 
 
 def _learned_states(config: OpenPIModelConfig, resolved: Resolved) -> tuple[StateChannel, ...]:
@@ -171,5 +160,5 @@ def _head_shapes(
         inputs = width + int(openpi.critic_elapsed)
         widths[VALUE_HEAD] = [inputs, *resolved.critic_hidden, resolved.values]
     if openpi.noise_method == "flow_noise":
-        widths[NOISE_HEAD] = [size.expert_width, *_NOISE_HIDDEN, size.action_dim]
+        widths[NOISE_HEAD] = [size.expert_width, *NOISE_HIDDEN, size.action_dim]
     return {head: head_shapes(head, head_widths) for head, head_widths in widths.items()}

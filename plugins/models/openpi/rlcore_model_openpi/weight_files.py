@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from rlcore_flow.head_shapes import HEADS_FILE
 from rlcore_weights.adapter_folder import ADAPTERS_CONFIG
 from rlcore_weights.headers import TensorHeader, check_fit, read_headers
 from rlcore_weights.layouts import StoredWeights, has_weights, stored_weights, weights_file
@@ -19,7 +20,6 @@ from rlcore_model_openpi.resolved import KEY
 from rlcore_model_openpi.sizes import SIZES
 
 NETWORK_FILE = "model.safetensors"
-HEADS_FILE = "rl_heads.safetensors"
 
 _CHOOSE = "set actor.model.model_path to a folder with weights of openpi, RLinf or LeRobot"
 _MERGE = (

@@ -370,7 +370,7 @@ def euler(
     network: PiNetwork, inputs: PrefixInputs, state: Tensor, noise: Tensor, num_steps: int
 ) -> Tensor:
     """Actions `[B, H, D]` from noise `[B, H, D]` by `num_steps` Euler steps from 1 to 0."""
-    cache = network.encode_prefix(inputs)
+    cache = network.encode_prefix(inputs, state)
     x = noise
     for step in range(num_steps):
         time = torch.full_like(x[:, 0, 0], 1.0 - step / num_steps)

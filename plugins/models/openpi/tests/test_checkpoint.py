@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 import torch
+from rlcore_flow.actor import FlowActor
+from rlcore_flow.denoising import FlowConfig
+from rlcore_flow.heads import CriticConfig
+from rlcore_flow.stored import save_heads
 from rlcore_model_openpi.checkpoint import (
     HEADS_FILE,
     NETWORK_FILE,
     load_heads,
     load_network,
-    save_heads,
     save_network,
 )
-from rlcore_model_openpi.flow import FlowConfig
-from rlcore_model_openpi.heads import CriticConfig
-from rlcore_model_openpi.network.actor import FlowActor
 from rlcore_model_openpi.network.pi0 import PiNetwork
 from rlcore_model_openpi.sizes import SIZES
 from rlcore_model_openpi.weight_files import find_weights, heads_of

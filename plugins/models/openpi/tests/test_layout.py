@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from rlcore_model_openpi.heads import NoiseHead
-from rlcore_model_openpi.layout import head_keys, head_shapes, network_keys, network_shapes
+from rlcore_flow.head_shapes import head_shapes
+from rlcore_flow.heads import NoiseHead
+from rlcore_model_openpi.layout import head_keys, network_keys, network_shapes
 from rlcore_model_openpi.network.pi0 import PiNetwork
 from rlcore_model_openpi.sizes import SIZES
 from rlcore_weights.critic import ValueHead

@@ -8,16 +8,16 @@ from dataclasses import replace
 import pytest
 import torch
 from originals import euler
-from rlcore_model_openpi.flow import FlowConfig
-from rlcore_model_openpi.heads import CriticConfig
-from rlcore_model_openpi.network.actor import (
+from rlcore_flow.actor import (
     DETERMINISTIC,
     FlowActor,
     FlowSample,
     RolloutNoise,
     Score,
 )
-from rlcore_model_openpi.network.adapt import set_precision
+from rlcore_flow.adapt import set_precision
+from rlcore_flow.denoising import FlowConfig
+from rlcore_flow.heads import CriticConfig
 from rlcore_model_openpi.network.pi0 import PiNetwork, PrefixInputs
 from rlcore_model_openpi.sizes import SIZES
 from torch import Tensor
@@ -169,7 +169,7 @@ def test_joint_logprob_averages_all_steps_and_the_initial_noise() -> None:
     total = -half_log - 0.5 * noise.initial**2
     entropies = torch.full_like(total, 0.5 + half_log)
     with torch.no_grad():
-        cache = actor.network.encode_prefix(batch.inputs)
+        cache = actor.network.encode_prefix(batch.inputs, batch.state)
         for number in range(STEPS):
             time = torch.full((ROWS,), 1 - number / STEPS)
             features = actor.network.suffix_features(

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import torch
+from rlcore_flow.adapt import add_lora, freeze_vlm, set_precision
 from rlcore_model_openpi.layout import adapter_count, expert_shapes
-from rlcore_model_openpi.network.adapt import add_lora, freeze_vlm, set_precision
 from rlcore_model_openpi.network.pi0 import PiNetwork, PrefixInputs
 from rlcore_model_openpi.sizes import SIZES, NetworkSize
 from rlcore_weights.headers import count as count_of

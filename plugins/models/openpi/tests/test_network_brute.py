@@ -13,9 +13,9 @@ from dataclasses import replace
 import pytest
 import torch
 from originals import euler
-from rlcore_model_openpi.flow import FlowConfig
-from rlcore_model_openpi.heads import CriticConfig
-from rlcore_model_openpi.network.actor import FlowActor
+from rlcore_flow.actor import FlowActor
+from rlcore_flow.denoising import FlowConfig
+from rlcore_flow.heads import CriticConfig
 from rlcore_model_openpi.network.pi0 import PiNetwork, PrefixInputs
 from rlcore_model_openpi.sizes import SIZES, NetworkSize
 from torch import Tensor
@@ -217,7 +217,7 @@ def test_velocity(
     network: PiNetwork, inputs: PrefixInputs, suffix: tuple[Tensor, Tensor, Tensor]
 ) -> None:
     state, noisy, time = suffix
-    cache = network.encode_prefix(inputs)
+    cache = network.encode_prefix(inputs, state)
     ours = network.velocity(network.suffix_features(cache, state, noisy, time))
     literal = Literal(network)
     for row in range(2):
@@ -229,7 +229,8 @@ def test_velocity(
 @torch.no_grad()
 def test_prefix_output_with_its_padding(network: PiNetwork, inputs: PrefixInputs) -> None:
     """Padding rows too: a critic after the VLM averages over them."""
-    ours = network.encode_prefix(inputs, need_output=True).output
+    state = torch.zeros(2, network.size.action_dim)
+    ours = network.encode_prefix(inputs, state, need_output=True).output
     assert ours is not None
     literal = Literal(network)
     for row in range(2):
@@ -269,7 +270,7 @@ def test_unused_parts_of_the_prefix_do_not_matter(
     state, noisy, time = suffix
 
     def velocity(prefix: PrefixInputs) -> Tensor:
-        cache = network.encode_prefix(prefix)
+        cache = network.encode_prefix(prefix, state)
         return network.velocity(network.suffix_features(cache, state, noisy, time))
 
     other = replace(inputs, images=inputs.images.clone(), tokens=inputs.tokens.clone())
@@ -286,7 +287,7 @@ def test_euler_steps(
 ) -> None:
     """x <- x - v / K at t = 1, 2/3, 1/3."""
     state, noise, _ = suffix
-    cache, x = network.encode_prefix(inputs), noise
+    cache, x = network.encode_prefix(inputs, state), noise
     for t in (1.0, 2 / 3, 1 / 3):
         features = network.suffix_features(cache, state, x, torch.full((2,), t))
         x = x - network.velocity(features) / 3

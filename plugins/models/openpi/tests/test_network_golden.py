@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 from originals import euler
-from rlcore_model_openpi import flow
+from rlcore_flow import denoising
+from rlcore_flow.actor import FlowActor, RolloutNoise
+from rlcore_flow.denoising import FlowConfig
+from rlcore_flow.heads import CriticConfig
 from rlcore_model_openpi.checkpoint import load_network
-from rlcore_model_openpi.flow import FlowConfig
-from rlcore_model_openpi.heads import CriticConfig
-from rlcore_model_openpi.network.actor import FlowActor, RolloutNoise
 from rlcore_model_openpi.network.pi0 import PiNetwork, PrefixCache, PrefixInputs
 from rlcore_model_openpi.sizes import SIZES
 from safetensors.torch import load_file
@@ -124,23 +124,23 @@ def executed(values: Tensor) -> Tensor:
 
 
 def take_step(
-    actor: FlowActor, cache: PrefixCache, state: Tensor, x: Tensor, step: flow.DenoisingStep
+    actor: FlowActor, cache: PrefixCache, state: Tensor, x: Tensor, step: denoising.DenoisingStep
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Velocity at x, and mean and std of the next point."""
     features = actor.network.suffix_features(cache, state, x, step.begin)
     velocity = actor.network.velocity(features)
     learned_std = None if actor.noise_head is None else actor.noise_head(features)
-    return velocity, *flow.step_distribution(x, velocity, step, learned_std)
+    return velocity, *denoising.step_distribution(x, velocity, step, learned_std)
 
 
 def test_step_distributions(
     rl: tuple[FlowActor, dict[str, Tensor]], batch: dict[str, Tensor], inputs: PrefixInputs
 ) -> None:
     actor, golden = rl
-    cache = actor.network.encode_prefix(inputs)
+    cache = actor.network.encode_prefix(inputs, batch["state"])
     x = batch["noise"]
     with torch.no_grad():
-        steps = flow.denoising_steps(
+        steps = denoising.denoising_steps(
             torch.arange(STEPS)[:, None].expand(-1, 2),
             config=actor.flow,
             stochastic=torch.tensor([True, True]),
@@ -186,13 +186,13 @@ def test_rollout_follows_the_chain(
     with torch.no_grad():
         # the noise that a step needs to end where the reference's did: (x_next - mean) / std
         numbers = torch.arange(STEPS)[:, None].expand(-1, len(index))
-        steps = flow.denoising_steps(
+        steps = denoising.denoising_steps(
             numbers,
             config=actor.flow,
             stochastic=(index == numbers) | torch.tensor(actor.flow.joint_logprob),
             noise_level=0.5,
         )
-        cache = actor.network.encode_prefix(inputs)
+        cache = actor.network.encode_prefix(inputs, batch["state"])
         for number, step in enumerate(steps):
             plain = actor.rollout(inputs, batch["state"], noise, noise_level=0.5)
             gap = chain[:, number + 1] - plain.chain[:, number + 1]

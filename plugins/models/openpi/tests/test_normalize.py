@@ -6,16 +6,8 @@ import json
 
 import numpy as np
 import pytest
-from rlcore_model_openpi.normalize import (
-    QUANTILE,
-    Z_SCORE,
-    Formula,
-    Normalizer,
-    Stats,
-    find_stats,
-    read_stats,
-    write_stats,
-)
+from rlcore_flow.normalize import QUANTILE, Z_SCORE, Formula, Normalizer, Stats
+from rlcore_model_openpi.normalize import find_stats, read_stats, write_stats
 
 from rlcore.contracts.errors import CheckpointError
 

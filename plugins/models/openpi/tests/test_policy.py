@@ -232,9 +232,9 @@ def test_sft_loss_against_a_loop(env_spec, demonstrate):
             prefix,
             **{name: value[row : row + 1] for name, value in vars(prefix).items()},
         )
-        features = network.suffix_features(
-            network.encode_prefix(one), state[row : row + 1], noisy[None], t[None]
-        )
+        own_state = state[row : row + 1]
+        cache = network.encode_prefix(one, own_state)
+        features = network.suffix_features(cache, own_state, noisy[None], t[None])
         error = (network.velocity(features)[0] - (noise[row] - target)).detach() ** 2
         steps = int(mask[row].sum())
         expected = sum(float(error[step].mean()) for step in range(steps)) / steps
@@ -266,8 +266,8 @@ def test_parameter_groups_and_counts(env_spec, model, openpi):
 @pytest.mark.parametrize("openpi", [{}, {"config_name": "pi05_metaworld", "value_after_vlm": True}])
 def test_the_cache_of_a_decision_has_the_planned_size(env_spec, observe, openpi):
     policy = build(env_spec, **openpi)
-    prefix, _, _ = policy._network_inputs(as_tensors(policy.prepare(observe(env_spec, 2))))
-    cache = policy.actor._encode(prefix)
+    prefix, state, _ = policy._network_inputs(as_tensors(policy.prepare(observe(env_spec, 2))))
+    cache = policy.actor._encode(prefix, state)
     kept = [tensor for layer in cache.layers for tensor in layer]
     kept += [] if cache.output is None else [cache.output]
     assert sum(tensor.numel() for tensor in kept) == 2 * policy.spec.cache_size
@@ -281,8 +281,8 @@ def test_expert_only_leaves_the_vlm_alone(env_spec, observe, demonstrate):
     (score.logprobs.sum() + score.values.sum()).backward()
     vlm = list(policy.actor.network.vlm.parameters())
     assert vlm and all(not p.requires_grad and p.grad is None for p in vlm)
-    prefix, _, _ = policy._network_inputs(as_tensors(inputs))
-    cache = policy.actor.network.encode_prefix(prefix)
+    prefix, state, _ = policy._network_inputs(as_tensors(inputs))
+    cache = policy.actor.network.encode_prefix(prefix, state)
     assert not any(tensor.requires_grad for layer in cache.layers for tensor in layer)
 
 

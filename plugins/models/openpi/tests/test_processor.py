@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import sentencepiece
-from rlcore_model_openpi.normalize import Z_SCORE, Normalizer, Stats
+from rlcore_flow.normalize import Z_SCORE, Normalizer, Stats
 from rlcore_model_openpi.pretrained import fresh_processor
 from rlcore_model_openpi.resolved import resolve
 from rlcore_model_openpi.settings import OpenPIConfig, OpenPIModelConfig

@@ -14,28 +14,27 @@ padded entries, E expert width, S suffix tokens. Time runs from 1 (noise) to 0 (
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
-
-from rlcore_model_openpi.layout import EXPERT, VLM
-from rlcore_model_openpi.network.layers import (
+from rlcore_flow.heads import CriticConfig, vlm_features
+from rlcore_flow.layers import (
+    ADAPTIVE_GEMMA,
+    GEMMA,
     AttentionMask,
-    Gemma,
     KeysValues,
     LanguageModel,
     Rotation,
+    TransformerStack,
 )
-from rlcore_model_openpi.network.vision import ConvTower, SiglipTower
-from rlcore_model_openpi.sizes import NetworkSize
+from rlcore_flow.network import FlowNetwork, time_embedding
+from rlcore_flow.vision import ConvTower, SiglipTower
+from torch import Tensor, nn
 
-# Shortest and longest period of the sine-cosine embedding of the time, which is in [0, 1].
-MIN_PERIOD = 4e-3
-MAX_PERIOD = 4.0
+from rlcore_model_openpi.layout import EXPERT, LORA_TARGETS, VLM, stack
+from rlcore_model_openpi.sizes import NetworkSize
 
 
 @dataclass
@@ -76,22 +75,22 @@ class PrefixCache:
 
     def repeated(self, times: int) -> PrefixCache:
         """Return the cache of `times` B rows: the B rows one after the other, `times` times."""
-        layers = [
-            KeysValues(layer.keys.repeat(times, 1, 1, 1), layer.values.repeat(times, 1, 1, 1))
-            for layer in self.layers
-        ]
+        layers = [layer.repeated(times) for layer in self.layers]
         mask = self.mask.repeat(times, 1, 1, 1)
-        rotate = Rotation(*(angles.repeat(times, 1, 1, 1) for angles in self.rotate))
         output = None if self.output is None else self.output.repeat(times, 1, 1)
-        return PrefixCache(layers, mask, rotate, self.prompt, output)
+        return PrefixCache(layers, mask, self.rotate.repeated(times), self.prompt, output)
 
 
-class PiNetwork(nn.Module):
+class PiNetwork(FlowNetwork):
     """The network of one size, with random weights.
 
     Args:
         size: all shapes; `size.pi05` picks the generation.
     """
+
+    size: NetworkSize
+    cast_prefix: ClassVar[str] = "paligemma_with_expert."
+    lora_targets: ClassVar[str] = LORA_TARGETS
 
     def __init__(self, size: NetworkSize) -> None:
         super().__init__()
@@ -102,9 +101,12 @@ class PiNetwork(nn.Module):
             "multi_modal_projector": nn.ModuleDict(
                 {"linear": nn.Linear(size.vision_width, size.vlm_width)}
             ),
-            "language_model": LanguageModel(size),
+            "language_model": LanguageModel(
+                stack(size, size.vlm_width, size.vlm_mlp), GEMMA, size.vocab
+            ),
         }
-        expert = Gemma(size, width, size.expert_mlp, adaptive=size.pi05)
+        style = ADAPTIVE_GEMMA if size.pi05 else GEMMA
+        expert = TransformerStack(stack(size, width, size.expert_mlp), style)
         self.paligemma_with_expert = nn.ModuleDict(
             {
                 "paligemma": nn.ModuleDict({"model": nn.ModuleDict(vlm)}),
@@ -137,14 +139,14 @@ class PiNetwork(nn.Module):
         return cast(LanguageModel, self.get_submodule(f"{VLM}.language_model"))
 
     @property
-    def expert(self) -> Gemma:
+    def expert(self) -> TransformerStack:
         """Gemma of the actions."""
-        return cast(Gemma, self.get_submodule(EXPERT))
+        return cast(TransformerStack, self.get_submodule(EXPERT))
 
     def set_checkpointing(self, enabled: bool) -> None:
         """Choose whether activations of transformer layers are recomputed in the backward pass."""
         for module in (self.vision_tower, self.language_model, self.expert):
-            if isinstance(module, SiglipTower | Gemma):
+            if isinstance(module, SiglipTower | TransformerStack):
                 module.checkpointing = enabled
 
     def blocks(self) -> list[nn.Module]:
@@ -170,11 +172,14 @@ class PiNetwork(nn.Module):
             torch.cat([image_mask, inputs.token_mask], dim=1),
         )
 
-    def encode_prefix(self, inputs: PrefixInputs, *, need_output: bool = False) -> PrefixCache:
+    def encode_prefix(
+        self, inputs: PrefixInputs, state: Tensor, *, need_output: bool = False
+    ) -> PrefixCache:
         """Run the VLM once; existing tokens attend to all existing tokens.
 
         Args:
             inputs: cameras and prompt.
+            state: not read here: π0's expert reads it, and π0.5 has it in the prompt or not at all.
             need_output: also compute the VLM's output, for a critic that reads it.
         """
         tokens, mask = self.embed_prefix(inputs)
@@ -199,13 +204,11 @@ class PiNetwork(nn.Module):
             noisy_actions: `[B, H, D]`.
             time: `[B]`.
         """
-        actions = self.action_in_proj(noisy_actions)
-        moment = time_embedding(time, self.size.expert_width)
         if self.size.pi05:
-            return actions, F.silu(self.time_mlp_out(F.silu(self.time_mlp_in(moment))))
-        moment = moment[:, None].expand_as(actions)
-        mixed = self.action_time_mlp_in(torch.cat([actions, moment], dim=-1))
-        tokens = self.action_time_mlp_out(F.silu(mixed))
+            moment = time_embedding(time, self.size.expert_width)
+            condition = F.silu(self.time_mlp_out(F.silu(self.time_mlp_in(moment))))
+            return self.action_in_proj(noisy_actions), condition
+        tokens = self.timed_actions(noisy_actions, time)
         return torch.cat([self.state_proj(state)[:, None], tokens], dim=1), None
 
     def suffix_features(
@@ -217,9 +220,10 @@ class PiNetwork(nn.Module):
         output = self.expert.extend(tokens, cache.rotate, mask, cache.layers, condition)
         return output[:, -self.size.action_horizon :].float()
 
-    def velocity(self, features: Tensor) -> Tensor:
-        """Return the velocity `[B, H, D]` for the result of :meth:`suffix_features`."""
-        return self.action_out_proj(features)
+    def vlm_features(self, cache: PrefixCache, critic: CriticConfig) -> Tensor:
+        """Return the input of a critic on the VLM's output, fp32 `[B, VLM width]`."""
+        assert cache.output is not None
+        return vlm_features(cache.output, critic, self.size.image_tokens, cache.prompt)
 
     def _suffix_mask(self, prefix: Tensor) -> Tensor:
         """Return the mask of the suffix, bool `[B, 1, S, P + S]`, for that of a prefix `[B, P]`.
@@ -234,34 +238,3 @@ class PiNetwork(nn.Module):
         rows = len(prefix)
         attended = prefix[:, None, :].expand(rows, self.size.suffix_len, -1)
         return torch.cat([attended, block.expand(rows, -1, -1)], dim=2)[:, None]
-
-    # -- flow matching ------------------------------------------------------------------------
-
-    def flow_matching_loss(
-        self, inputs: PrefixInputs, state: Tensor, actions: Tensor, noise: Tensor, time: Tensor
-    ) -> Tensor:
-        """Return the flow-matching loss (v - u)^2 elementwise, `[B, H, D]`.
-
-        x_t = t * noise + (1 - t) * actions;  u = noise - actions
-
-        Args:
-            state: `[B, D]`.
-            actions, noise: `[B, H, D]`.
-            time: `[B]` in (0, 1].
-        """
-        t = time[:, None, None]
-        noisy_actions = t * noise + (1 - t) * actions
-        cache = self.encode_prefix(inputs)
-        features = self.suffix_features(cache, state, noisy_actions, time)
-        return F.mse_loss(self.velocity(features), noise - actions, reduction="none")
-
-
-def time_embedding(time: Tensor, width: int) -> Tensor:
-    """Return [sin, cos](2 pi t / period) `[B, width]` for log-spaced periods.
-
-    It is computed in float64.
-    """
-    fraction = torch.linspace(0.0, 1.0, width // 2, dtype=torch.float64, device=time.device)
-    period = MIN_PERIOD * (MAX_PERIOD / MIN_PERIOD) ** fraction
-    phase = 2 * math.pi * time.double()[:, None] / period
-    return torch.cat([phase.sin(), phase.cos()], dim=-1).to(time.dtype)

@@ -1,15 +1,17 @@
-"""Implement the Gemma layers of the VLM and the action expert, with π0.5's adaptive norms.
+"""Implement the transformer layers of VLMs and action experts: those of Gemma, π0.5 and Llama.
 
-transformers' Gemma is not used: the expert attends to the VLM's keys and values layer by layer,
-π0.5's norms take the time, and importing it costs every worker process more than 4 seconds.
-transformers is imported only for SigLIP, if the size has it.
+transformers' own layers are not used: an expert attends to the VLM's keys and values layer by
+layer, π0.5's norms take the time, and importing them costs every worker process more than 4
+seconds. transformers is imported only for SigLIP, if the size has it.
 
 Legend: B rows, Q queries, K keys, N heads, G key heads, d head size, W width.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -17,9 +19,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from rlcore_model_openpi.sizes import NetworkSize
+from rlcore_flow.sizes import StackSize
 
 RMS_EPS = 1e-6
+LLAMA_EPS = 1e-5
 ROPE_BASE = 10_000.0
 
 
@@ -28,6 +31,10 @@ class KeysValues(NamedTuple):
 
     keys: Tensor
     values: Tensor
+
+    def repeated(self, times: int) -> KeysValues:
+        """Return those of `times` B rows: the B rows one after the other, `times` times."""
+        return KeysValues(self.keys.repeat(times, 1, 1, 1), self.values.repeat(times, 1, 1, 1))
 
 
 class AttentionMask(NamedTuple):
@@ -56,6 +63,10 @@ class Rotation(NamedTuple):
         """Rotate x `[B, N, Q, d]`: pairs (i, i + d/2) of its entries turn by the same angle."""
         turned: Tensor = _Turn.apply(x, self.cos, self.sin)
         return turned
+
+    def repeated(self, times: int) -> Rotation:
+        """Return that of `times` B rows: the B rows one after the other, `times` times."""
+        return Rotation(self.cos.repeat(times, 1, 1, 1), self.sin.repeat(times, 1, 1, 1))
 
 
 class _Turn(torch.autograd.Function):
@@ -130,33 +141,72 @@ class AdaRMSNorm(nn.Module):
         return (y * (1.0 + scale.float()) + shift.float()).to(x.dtype), gate.to(x.dtype)
 
 
-class MLP(nn.Module):
-    """A gated MLP: y = down(gelu(gate(x)) * up(x)), with the tanh form of gelu."""
+class LlamaRMSNorm(nn.Module):
+    """An RMS norm of Llama without a gate: y = x / rms(x) * w, in fp32."""
 
-    def __init__(self, width: int, hidden: int) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: Tensor, condition: Tensor | None) -> tuple[Tensor, None]:
+        y = F.rms_norm(x.float(), x.shape[-1:], self.weight.float(), LLAMA_EPS)
+        return y.to(x.dtype), None
+
+
+@dataclass(frozen=True)
+class Style:
+    """What differs between the layers of language models.
+
+    Attributes:
+        norm: makes a norm of a width; it takes tokens and a condition, and returns the normed
+            tokens and the gate of the residual sum, or None.
+        activation: of the gated MLP.
+    """
+
+    norm: Callable[[int], nn.Module]
+    activation: Callable[[Tensor], Tensor]
+
+
+_gelu = partial(F.gelu, approximate="tanh")
+GEMMA = Style(RMSNorm, _gelu)
+ADAPTIVE_GEMMA = Style(AdaRMSNorm, _gelu)
+LLAMA = Style(LlamaRMSNorm, F.silu)
+
+
+class MLP(nn.Module):
+    """A gated MLP: y = down(activation(gate(x)) * up(x))."""
+
+    def __init__(self, width: int, hidden: int, activation: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.activation = activation
         self.gate_proj = nn.Linear(width, hidden, bias=False)
         self.up_proj = nn.Linear(width, hidden, bias=False)
         self.down_proj = nn.Linear(hidden, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map `[..., W]` to `[..., W]`."""
-        return self.down_proj(F.gelu(self.gate_proj(x), approximate="tanh") * self.up_proj(x))
+        return self.down_proj(self.activation(self.gate_proj(x)) * self.up_proj(x))
 
 
 class Attention(nn.Module):
-    """Grouped-query attention over its own keys and, for the expert, the VLM's."""
+    """Grouped-query attention over its own keys and, for an expert, the VLM's.
 
-    def __init__(self, size: NetworkSize, width: int) -> None:
+    Args:
+        size: heads and width.
+        keys_width: width of what keys and values are computed from; None: that of the tokens.
+    """
+
+    def __init__(self, size: StackSize, keys_width: int | None = None) -> None:
         super().__init__()
         self.head_dim = size.head_dim
         self.heads = size.heads
         queries = size.heads * size.head_dim
         keys = size.kv_heads * size.head_dim
-        self.q_proj = nn.Linear(width, queries, bias=False)
-        self.k_proj = nn.Linear(width, keys, bias=False)
-        self.v_proj = nn.Linear(width, keys, bias=False)
-        self.o_proj = nn.Linear(queries, width, bias=False)
+        source = size.width if keys_width is None else keys_width
+        self.q_proj = nn.Linear(size.width, queries, bias=False)
+        self.k_proj = nn.Linear(source, keys, bias=False)
+        self.v_proj = nn.Linear(source, keys, bias=False)
+        self.o_proj = nn.Linear(queries, size.width, bias=False)
 
     def keys_values(self, x: Tensor, rotate: Rotation) -> KeysValues:
         """Return keys and values of x `[B, Q, W]`."""
@@ -171,13 +221,17 @@ class Attention(nn.Module):
             queries = queries.masked_fill(mask.uniform, 0.0)
         own = self.keys_values(x, rotate)
         attended = own if past is None else KeysValues(*map(_append, past, own))
+        return self._attend(queries, attended, mask.allowed), own
+
+    def _attend(self, queries: Tensor, attended: KeysValues, allowed: Tensor) -> Tensor:
+        """Return the output `[B, Q, W]` of queries `[B, N, Q, d]` that attend to keys."""
         y = F.scaled_dot_product_attention(
             queries,
             self._for_all_heads(attended.keys),
             self._for_all_heads(attended.values),
-            attn_mask=mask.allowed,
+            attn_mask=allowed,
         )
-        return self.o_proj(y.transpose(1, 2).flatten(2)), own
+        return self.o_proj(y.transpose(1, 2).flatten(2))
 
     def _heads(self, x: Tensor) -> Tensor:
         """Split heads: `[B, Q, N*d]` -> `[B, N, Q, d]`."""
@@ -193,6 +247,39 @@ class Attention(nn.Module):
         return shared.flatten(1, 2)
 
 
+class CrossAttention(Attention):
+    """Attention of an expert to the VLM's keys and values alone, each mapped once more.
+
+    The maps do not depend on the expert's tokens, so :meth:`mapped` applies them once for all
+    denoising steps.
+
+    Args:
+        size: heads and width of the expert.
+        keys_width: numbers per token of the VLM's keys of all heads; also of its values.
+    """
+
+    def mapped(self, past: KeysValues) -> KeysValues:
+        """Return the keys and values to attend to, for those of the VLM's layer."""
+        keys = self.k_proj(past.keys.transpose(1, 2).flatten(2))
+        values = self.v_proj(past.values.transpose(1, 2).flatten(2))
+        return KeysValues(self._heads(keys), self._heads(values))
+
+    def forward(
+        self, x: Tensor, rotate: Rotation, mask: AttentionMask, past: KeysValues | None
+    ) -> tuple[Tensor, KeysValues]:
+        """Return output `[B, Q, W]` for x `[B, Q, W]`, and the keys and values attended to.
+
+        Args:
+            x: the expert's tokens.
+            rotate: rotary embedding of x's positions, which here begin at 0.
+            mask: as for :meth:`Attention.forward`; only its columns of the past are used.
+            past: result of :meth:`mapped`.
+        """
+        assert past is not None, "cross-attention attends to nothing else"
+        queries = rotate(self._heads(self.q_proj(x)))
+        return self._attend(queries, past, mask.allowed[..., : past.keys.shape[2]]), past
+
+
 def _append(past: Tensor, own: Tensor) -> Tensor:
     return torch.cat([past, own], dim=2)
 
@@ -202,16 +289,15 @@ def _add(x: Tensor, y: Tensor, gate: Tensor | None) -> Tensor:
     return x + y if gate is None else x + y * gate
 
 
-class GemmaLayer(nn.Module):
+class TransformerLayer(nn.Module):
     """A layer: x + attention(norm(x)), then x + mlp(norm(x)), both gated in π0.5."""
 
-    def __init__(self, size: NetworkSize, width: int, hidden: int, *, adaptive: bool) -> None:
+    def __init__(self, size: StackSize, style: Style, attention: Attention) -> None:
         super().__init__()
-        norm = AdaRMSNorm if adaptive else RMSNorm
-        self.self_attn = Attention(size, width)
-        self.mlp = MLP(width, hidden)
-        self.input_layernorm = norm(width)
-        self.post_attention_layernorm = norm(width)
+        self.self_attn = attention
+        self.mlp = MLP(size.width, size.mlp, style.activation)
+        self.input_layernorm = style.norm(size.width)
+        self.post_attention_layernorm = style.norm(size.width)
 
     def forward(
         self,
@@ -242,28 +328,36 @@ class GemmaLayer(nn.Module):
         return _add(x, self.mlp(normed), gate), own
 
 
-class Gemma(nn.Module):
+class TransformerStack(nn.Module):
     """A stack of layers; `checkpointing` recomputes activations in the backward pass.
 
     Args:
-        size: depth and attention.
-        width, hidden: of the tokens and inside the MLPs.
-        adaptive: norms take a condition and gate (π0.5's expert).
+        size: depth, attention and widths.
+        style: norms and activations.
+        attention: makes the attention of a layer of the given number; None: over own keys.
     """
 
-    def __init__(self, size: NetworkSize, width: int, hidden: int, *, adaptive: bool) -> None:
+    def __init__(
+        self,
+        size: StackSize,
+        style: Style,
+        attention: Callable[[int], Attention] | None = None,
+    ) -> None:
         super().__init__()
         self.head_dim = size.head_dim
         self.checkpointing = False
         self.layers = nn.ModuleList(
-            GemmaLayer(size, width, hidden, adaptive=adaptive) for _ in range(size.depth)
+            TransformerLayer(
+                size, style, Attention(size) if attention is None else attention(number)
+            )
+            for number in range(size.depth)
         )
-        self.norm = (AdaRMSNorm if adaptive else RMSNorm)(width)
+        self.norm = style.norm(size.width)
 
     @property
-    def stack(self) -> Sequence[GemmaLayer]:
+    def stack(self) -> Sequence[TransformerLayer]:
         """`layers`, typed: ModuleList does not know the type of its modules."""
-        return cast(Sequence[GemmaLayer], self.layers)
+        return cast(Sequence[TransformerLayer], self.layers)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -300,30 +394,39 @@ class Gemma(nn.Module):
         mask: AttentionMask,
         past: list[KeysValues],
         condition: Tensor | None,
+        *,
+        cross_rotate: Rotation | None = None,
     ) -> Tensor:
         """Return the normed output `[B, Q, W]` for x, which also attends to the tokens of `past`.
 
         `past` is not changed.
+
+        Args:
+            x, rotate, mask, condition: as for :meth:`TransformerLayer.forward`.
+            past: keys and values of each layer, for cross-attention those it mapped.
+            cross_rotate: rotary embedding of x's positions in layers of cross-attention.
         """
         x = x.to(self.dtype)
         for layer, before in zip(self.stack, past, strict=True):
-            x, _ = self._run(layer, x, rotate, mask, before, condition)
+            crosses = isinstance(layer.self_attn, CrossAttention)
+            turn = cross_rotate if crosses else rotate
+            x, _ = self._run(layer, x, turn, mask, before, condition)
         return self.norm(x, condition)[0]
 
-    def _run(self, layer: GemmaLayer, *inputs: object) -> tuple[Tensor, KeysValues]:
+    def _run(self, layer: TransformerLayer, *inputs: object) -> tuple[Tensor, KeysValues]:
         if self.checkpointing and torch.is_grad_enabled():
             return checkpoint(layer, *inputs, use_reentrant=False)
         return layer(*inputs)
 
 
-class LanguageModel(Gemma):
-    """Gemma with its token embedding."""
+class LanguageModel(TransformerStack):
+    """A stack of layers with its token embedding, whose output is multiplied by sqrt(width)."""
 
-    def __init__(self, size: NetworkSize) -> None:
-        super().__init__(size, size.vlm_width, size.vlm_mlp, adaptive=False)
-        self.embed_tokens = nn.Embedding(size.vocab, size.vlm_width)
-        # Gemma multiplies embeddings by sqrt(width); with this std the product has unit variance.
-        nn.init.normal_(self.embed_tokens.weight, std=size.vlm_width**-0.5)
+    def __init__(self, size: StackSize, style: Style, vocab: int) -> None:
+        super().__init__(size, style)
+        self.embed_tokens = nn.Embedding(vocab, size.width)
+        # with this std the scaled embeddings have unit variance
+        nn.init.normal_(self.embed_tokens.weight, std=size.width**-0.5)
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Embed token ids `[B, L]`: `[B, L, W]`, scaled by sqrt(W)."""

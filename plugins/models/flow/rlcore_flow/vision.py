@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from rlcore_model_openpi.sizes import NetworkSize, conv_channels
+from rlcore_flow.sizes import TowerSize, conv_channels, patches
 
 
 class SiglipTower(nn.Module):
@@ -19,7 +19,7 @@ class SiglipTower(nn.Module):
     SigLIP's own forward does not support that.
     """
 
-    def __init__(self, size: NetworkSize) -> None:
+    def __init__(self, size: TowerSize) -> None:
         super().__init__()
         # takes seconds to import, and the other tower does not need it
         from transformers.models.siglip.configuration_siglip import SiglipVisionConfig
@@ -42,6 +42,15 @@ class SiglipTower(nn.Module):
         """The transformer layers."""
         return list(self.vision_model.encoder.layers)
 
+    def fill_buffers(self) -> None:
+        """Fill `position_ids`, the tower's only buffer, which no file holds.
+
+        A tower that was built on the meta device lacks it.
+        """
+        embeddings = self.vision_model.embeddings
+        numbers = torch.arange(embeddings.position_embedding.num_embeddings)[None]
+        embeddings.register_buffer("position_ids", numbers, persistent=False)
+
     def forward(self, images: Tensor) -> Tensor:
         """Encode images float `[N, 3, h, w]` in [-1, 1] as tokens `[N, T, width]`."""
         model = self.vision_model
@@ -59,14 +68,14 @@ class SiglipTower(nn.Module):
 class ConvTower(nn.Module):
     """Convolutions of stride 2, learnt positions, and a norm: cheap to train from scratch."""
 
-    def __init__(self, size: NetworkSize) -> None:
+    def __init__(self, size: TowerSize) -> None:
         super().__init__()
         channels = conv_channels(size)
         self.convs = nn.ModuleList(
             nn.Conv2d(inputs, outputs, kernel_size=3, stride=2, padding=1)
             for inputs, outputs in pairwise(channels)
         )
-        self.position_embedding = nn.Embedding(size.image_tokens, size.vision_width)
+        self.position_embedding = nn.Embedding(patches(size), size.vision_width)
         nn.init.normal_(self.position_embedding.weight, std=0.02)
         self.norm = nn.LayerNorm(size.vision_width)
 

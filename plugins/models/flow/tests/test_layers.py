@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from rlcore_model_openpi.network.layers import rotation
+from rlcore_flow.layers import rotation
 from torch import Tensor
 
 

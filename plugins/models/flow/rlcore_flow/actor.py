@@ -5,27 +5,24 @@ the critic's output at the row's stochastic step, or with joint log-probs the me
 in acting and in learning. (RLinf stores the mean over all steps when acting, and compares it with
 the value at one step when learning.)
 
-Legend: see flow.py; V values per decision.
+Legend: see denoising.py; V values per decision.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 from rlcore_weights.critic import ValueHead
 from torch import Tensor, nn
 
-from rlcore_model_openpi import flow
-from rlcore_model_openpi.flow import DenoisingStep, FlowConfig
-from rlcore_model_openpi.heads import (
-    CriticConfig,
-    NoiseHead,
-    expert_features,
-    vlm_features,
-)
-from rlcore_model_openpi.network.pi0 import PiNetwork, PrefixCache, PrefixInputs
+from rlcore_flow import denoising
+from rlcore_flow.denoising import DenoisingStep, FlowConfig
+from rlcore_flow.heads import CriticConfig, NoiseHead, expert_features
+from rlcore_flow.network import FlowNetwork
+
+NetworkT = TypeVar("NetworkT", bound=FlowNetwork)
 
 DETERMINISTIC = -1
 """The `denoise_index` of a decision without a stochastic step."""
@@ -86,8 +83,8 @@ class _Step(NamedTuple):
     critic_input: Tensor
 
 
-class FlowActor(nn.Module):
-    """A π0 / π0.5 network with its RL heads.
+class FlowActor(nn.Module, Generic[NetworkT]):
+    """A network with its RL heads.
 
     Args:
         network: the network.
@@ -98,7 +95,7 @@ class FlowActor(nn.Module):
 
     def __init__(
         self,
-        network: PiNetwork,
+        network: NetworkT,
         flow: FlowConfig,
         critic: CriticConfig | None = None,
         noise_range: tuple[float, float] = (0.08, 0.16),
@@ -120,7 +117,7 @@ class FlowActor(nn.Module):
 
     def rollout(
         self,
-        inputs: PrefixInputs,
+        inputs: Any,
         state: Tensor,
         noise: RolloutNoise,
         *,
@@ -139,7 +136,7 @@ class FlowActor(nn.Module):
                 the first step (with joint log-probs the mean over all steps).
             elapsed: `[B]`, for a critic that reads it.
         """
-        cache = self._encode(inputs)
+        cache = self._encode(inputs, state)
         samples = len(noise.initial) // len(state)
         if samples > 1:
             cache = cache.repeated(samples)
@@ -166,7 +163,7 @@ class FlowActor(nn.Module):
 
     def recompute(
         self,
-        inputs: PrefixInputs,
+        inputs: Any,
         state: Tensor,
         chain: Tensor,
         denoise_index: Tensor,
@@ -181,7 +178,7 @@ class FlowActor(nn.Module):
             chain, denoise_index: `[B, K+1, H, D]` and `[B]`, from the result of :meth:`rollout`.
             noise_level: the one that :meth:`rollout` was called with.
         """
-        cache = self._encode(inputs)
+        cache = self._encode(inputs, state)
         if self.flow.joint_logprob:
             indices = self._all_steps(denoise_index)
         else:
@@ -194,9 +191,9 @@ class FlowActor(nn.Module):
         ]
         return self._score(cache, steps, chain[:, 0], denoise_index, elapsed)
 
-    def _encode(self, inputs: PrefixInputs) -> PrefixCache:
+    def _encode(self, inputs: Any, state: Tensor) -> Any:
         after_vlm = self.critic is not None and self.critic.after_vlm
-        return self.network.encode_prefix(inputs, need_output=after_vlm)
+        return self.network.encode_prefix(inputs, state, need_output=after_vlm)
 
     def _index(self, noise: RolloutNoise, deterministic: bool) -> Tensor:
         if deterministic:
@@ -212,25 +209,25 @@ class FlowActor(nn.Module):
     def _denoising(
         self, index: Tensor, stochastic: Tensor, noise_level: float | Tensor
     ) -> list[DenoisingStep]:
-        return flow.denoising_steps(
+        return denoising.denoising_steps(
             index, config=self.flow, stochastic=stochastic, noise_level=noise_level
         )
 
     def _step(
-        self, cache: PrefixCache, state: Tensor, x: Tensor, step: DenoisingStep
+        self, cache: Any, state: Tensor, x: Tensor, step: DenoisingStep
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return mean and std `[B, H, D]` of the point after x, and the critic's input at x."""
         features = self.network.suffix_features(cache, state, x, step.begin)
         learned_std = None if self.noise_head is None else self.noise_head(features)
         velocity = self.network.velocity(features)
-        mean, std = flow.step_distribution(x, velocity, step, learned_std)
+        mean, std = denoising.step_distribution(x, velocity, step, learned_std)
         if self.critic is None or self.critic.after_vlm:
             return mean, std, features.new_zeros(len(x), 0)
         return mean, std, expert_features(features, self.critic)
 
     def _score(
         self,
-        cache: PrefixCache,
+        cache: Any,
         steps: list[_Step],
         initial: Tensor,
         index: Tensor,
@@ -240,29 +237,25 @@ class FlowActor(nn.Module):
 
         With joint log-probs the initial noise counts as one more step of log-probs and entropies.
         """
-        logprobs = [flow.log_prob(step.reached, step.mean, step.std) for step in steps]
-        entropies = [flow.entropy(step.std) for step in steps]
+        logprobs = [denoising.log_prob(step.reached, step.mean, step.std) for step in steps]
+        entropies = [denoising.entropy(step.std) for step in steps]
         if self.flow.joint_logprob:
             drawn = (index >= 0)[:, None, None].expand_as(initial).to(initial.dtype)
             zero = torch.zeros_like(initial)
-            logprobs.append(flow.log_prob(initial, zero, drawn) * drawn)
-            entropies.append(flow.entropy(drawn))
+            logprobs.append(denoising.log_prob(initial, zero, drawn) * drawn)
+            entropies.append(denoising.entropy(drawn))
         entropy = torch.stack(entropies).mean(dim=0)
         if self.noise_head is None:  # the std does not depend on the weights
             entropy = torch.zeros_like(entropy)
         values = self._values(cache, [step.critic_input for step in steps], elapsed)
         return Score(torch.stack(logprobs).mean(dim=0), values, entropy)
 
-    def _values(
-        self, cache: PrefixCache, critic_inputs: list[Tensor], elapsed: Tensor | None
-    ) -> Tensor:
+    def _values(self, cache: Any, critic_inputs: list[Tensor], elapsed: Tensor | None) -> Tensor:
         """Return values `[B, V]`, the mean over the steps; `[B, 0]` without a critic."""
         if self.critic is None or self.value_head is None:
             return critic_inputs[0]
         if self.critic.after_vlm:
-            assert cache.output is not None
-            image_tokens = self.network.size.image_tokens
-            critic_inputs = [vlm_features(cache.output, self.critic, image_tokens, cache.prompt)]
+            critic_inputs = [self.network.vlm_features(cache, self.critic)]
         values = [self.value_head(features, elapsed) for features in critic_inputs]
         return torch.stack(values).mean(dim=0)
 

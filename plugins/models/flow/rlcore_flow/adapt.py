@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from rlcore_weights.tensors import add_adapters
 
-from rlcore_model_openpi.layout import LORA_TARGETS
-from rlcore_model_openpi.network.pi0 import PiNetwork
+from rlcore_flow.network import FlowNetwork
 
 # Parameters whose names contain one of these remain fp32 when the rest is bf16, as in openpi.
 _FP32_INSIDE = (
@@ -16,11 +15,9 @@ _FP32_INSIDE = (
     "post_attention_layernorm",
     "model.norm",
 )
-# Projections outside the two Gemmas remain fp32 too: only this part is cast.
-_CAST = "paligemma_with_expert."
 
 
-def set_precision(network: PiNetwork, precision: str) -> None:
+def set_precision(network: FlowNetwork, precision: str) -> None:
     """Cast the weights in place.
 
     Args:
@@ -28,20 +25,21 @@ def set_precision(network: PiNetwork, precision: str) -> None:
             embeddings; the projections of state, actions and time are fp32.
     """
     for name, parameter in network.named_parameters():
-        inside = name.startswith(_CAST) and not any(part in name for part in _FP32_INSIDE)
+        inside = name.startswith(network.cast_prefix)
+        inside = inside and not any(part in name for part in _FP32_INSIDE)
         cast = precision == "bf16" and inside
         parameter.data = parameter.data.to(torch.bfloat16 if cast else torch.float32)
 
 
-def freeze_vlm(network: PiNetwork) -> None:
+def freeze_vlm(network: FlowNetwork) -> None:
     """Freeze the VLM, so that only the action expert and its projections are trained."""
     network.vlm.requires_grad_(False)
 
 
-def add_lora(network: PiNetwork, rank: int) -> None:
+def add_lora(network: FlowNetwork, rank: int) -> None:
     """Add low-rank adapters (alpha = rank) to the VLM's transformer projections, in place.
 
     The VLM's own weights are frozen; the action expert is still trained. Adapters start without an
     effect, because their second factor is zero.
     """
-    add_adapters(network.vlm, rank, rank, LORA_TARGETS)
+    add_adapters(network.vlm, rank, rank, network.lora_targets)

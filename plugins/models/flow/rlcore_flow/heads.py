@@ -13,7 +13,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-NOISE_HIDDEN = (128, 64)
+from rlcore_flow.head_shapes import NOISE_HIDDEN
 
 
 @dataclass(frozen=True)

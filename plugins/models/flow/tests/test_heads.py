@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from rlcore_model_openpi.heads import (
+from rlcore_flow.heads import (
     CriticConfig,
     NoiseHead,
     expert_features,

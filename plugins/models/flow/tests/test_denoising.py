@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from rlcore_model_openpi.flow import (
+from rlcore_flow.denoising import (
     FlowConfig,
     annealed_level,
     denoising_steps,
