@@ -2,7 +2,8 @@
 
     python benchmarks/scaling.py [--quick] [--only NAME ...] [--json PATH] [key=value ...]
 
-docs/scaling.md says what follows from the figures for 8, 64 and 256 accelerators.
+docs/results/scaling.md has the figures; docs/scaling.md says what follows from them for 8, 64 and
+256 accelerators.
 """
 
 from __future__ import annotations
