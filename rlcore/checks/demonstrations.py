@@ -50,10 +50,11 @@ def describe_plateau(facts: Facts) -> str:
     )
 
 
-def describe_demonstrations(facts: Facts, *, collects: bool) -> str:
-    """Return a line for `--dry-run`: which demonstrations are learned from or collected.
+def describe_demonstrations(facts: Facts, *, collects: bool) -> list[str]:
+    """Return lines for `--dry-run`: which demonstrations are learned from or collected, and what
+    seems to be wrong with them.
 
-    It is empty if there are none, or if the data set is invalid, which the checks report.
+    Without demonstrations there are none; also if the data set is invalid, which the checks report.
 
     Args:
         collects: whether the command only collects demonstrations.
@@ -62,23 +63,24 @@ def describe_demonstrations(facts: Facts, *, collects: bool) -> str:
     train = facts.envs["train"]
     learns = config.sft.enabled or (facts.needs is not None and facts.needs.demonstrations)
     if not collects and (not learns or config.runner.only_eval or config.runner.resume_dir):
-        return ""
+        return []
     if not collects and config.collect.path is not None:
         try:
             name, data = open_dataset(Path(config.collect.path))
             summary = data.summary()
         except UserError:
-            return ""
-        return (
-            f"demonstrations: {config.collect.path} ({name}), {summary.demonstrations} of its "
-            f"{summary.episodes} episodes"
-        )
+            return []
+        found = f"{summary.demonstrations} of its {summary.episodes} episodes"
+        return [
+            f"demonstrations: {config.collect.path} ({name}), {found}",
+            *(f"warning: {remark}" for remark in summary.remarks),
+        ]
     target = (collects and config.collect.output) or "the run"
     count = config.collect.episodes_per_task
-    return (
+    return [
         f"demonstrations: collected into {target} by the expert of {train.name}, {count} of each "
         f"of {len(train.tasks)} tasks"
-    )
+    ]
 
 
 def _check_numbers(config: RunConfig) -> Iterator[str]:

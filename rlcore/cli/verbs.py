@@ -199,7 +199,7 @@ def _show_plan(
         collects = verb.purpose == "demonstrations"
         data = describe_demonstrations(facts, collects=collects)
         plateau = "" if collects else describe_plateau(facts)
-        for line in filter(None, (data, plateau)):
+        for line in filter(None, (*data, plateau)):
             print(line)
     for line in costs:
         print(line)

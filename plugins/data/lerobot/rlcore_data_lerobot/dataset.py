@@ -27,6 +27,7 @@ from rlcore_data_lerobot.frames import FrameForm, TableFrames, VideoFrames
 from rlcore_data_lerobot.index import Index
 from rlcore_data_lerobot.mapping import Camera, FeatureMapping, Source
 from rlcore_data_lerobot.parquet import open_parquet
+from rlcore_data_lerobot.plausibility import contradictions
 from rlcore_data_lerobot.rows import EpisodeRows, RowReader
 from rlcore_data_lerobot.survey import (
     Part,
@@ -118,6 +119,9 @@ class LeRobotSet:
         used = [part for part in self._survey.parts if part.row.success]
         frames = sum(len(range(part.start, part.stop, self.mapping.stride)) for part in used)
         remarks = [channel.remark for channel in self._survey.clipped if channel.count]
+        if self._survey.sample is not None:
+            found = contradictions(self.mapping, self._survey.sample)
+            remarks += [f"{self._described}: {sentence}" for sentence in found]
         late = late_episodes(self._survey.windows, self.index.fps)
         if late:
             remarks.append(

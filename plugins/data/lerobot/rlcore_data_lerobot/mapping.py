@@ -25,6 +25,8 @@ from rlcore_data_lerobot.layout import FRAME_DTYPES
 
 T = TypeVar("T")
 PAGE = "docs/your-data.md"
+MARK = "???"
+"""Stands in a description for what only its user knows, which a reader refuses."""
 MEANINGS = get_args(ActionMeaning)
 MAX_FLOAT = float(np.finfo(np.float32).max)
 MAX_SIDE = 1 << 14  # of a frame, in pixels
@@ -136,7 +138,7 @@ def mapping_of(description: Description, index: Index) -> FeatureMapping:
     for name, section in root.sections("cameras", "the env's cameras, each with its feature"):
         camera = _camera(section, index)
         cameras[name] = camera
-        sizes[name] = list(camera.size or _size_of(index.features[camera.feature]))
+        sizes[name] = list(camera.size or frame_size(index.features[camera.feature]))
     states = []
     state_channels = []
     for name, section in root.sections("states", "the env's state by its channels, in their order"):
@@ -176,8 +178,8 @@ def undescribed_error(index: Index) -> ConfigError:
     return ConfigError(
         f"the LeRobot data set {index.path} does not say what its numbers mean in an env: units, "
         f"absolute or delta, the gripper's sign ({features})",
-        hint="write a YAML file with the keys data, cameras, states and actions, and set "
-        f"collect.path to it: {PAGE}",
+        hint=f"rlcore data describe {index.path} -o FILE.yaml writes a description; fill in what "
+        f"it marks, and set collect.path to it: {PAGE}",
     )
 
 
@@ -190,7 +192,7 @@ def _camera(section: _Section, index: Index) -> Camera:
     name = section.required("from", str, "the feature with its frames")
     if name not in names:
         raise section.error(f"{name!r} is no such feature{choices_message(name, names)}", "from")
-    if _is_depth(index.features[name]):
+    if is_depth(index.features[name]):
         raise section.error(f"{name} is a depth map, no camera", "from")
     size = section.optional("size", tuple[float, float], None)
     if size is not None and not all(
@@ -204,7 +206,7 @@ def _camera(section: _Section, index: Index) -> Camera:
     )
 
 
-def _is_depth(feature: Mapping[str, Any]) -> bool:
+def is_depth(feature: Mapping[str, Any]) -> bool:
     """Return whether a feature is marked as a depth map, under any of LeRobot's names."""
     records = [feature, feature.get("info"), feature.get("video_info")]
     flags = ("is_depth_map", "video.is_depth_map")
@@ -213,9 +215,9 @@ def _is_depth(feature: Mapping[str, Any]) -> bool:
     )
 
 
-def _size_of(feature: Mapping[str, Any]) -> tuple[int, ...]:
+def frame_size(feature: Mapping[str, Any]) -> tuple[int, ...]:
     """Return (height, width) of frames; names show whether channels come first in the shape."""
-    first = _entry_names(feature.get("names"))[:1]
+    first = entry_names(feature.get("names"))[:1]
     shape: tuple[int, ...] = feature["shape"]
     return shape[1:] if first and first[0].startswith("channel") else shape[:2]
 
@@ -223,7 +225,7 @@ def _size_of(feature: Mapping[str, Any]) -> tuple[int, ...]:
 def _action(name: str, section: _Section, index: Index) -> tuple[Source, ActionChannel]:
     """Return the source and the spec of an action channel."""
     if name not in MEANINGS:
-        raise section.error(f"is none of {', '.join(MEANINGS)}")
+        raise section.error(f"is none of {', '.join(MEANINGS)}: what do these entries command?")
     source, size = _source(section, index, "range", "frame", "convention")
     low, high = section.optional("range", tuple[float, float], (-1.0, 1.0))
     # written so that NaN is refused too
@@ -272,7 +274,7 @@ def _entries(
     section: _Section, text: str, index: Index, feature: str, width: int
 ) -> tuple[int, ...]:
     """Parse comma-separated entries: positions (`3`, `0:3`) or the feature's names of them."""
-    names = _entry_names(index.features[feature].get("names"))
+    names = entry_names(index.features[feature].get("names"))
     entries: list[int] = []
     for part in map(str.strip, text.split(",")):
         numbers = re.fullmatch(r"(\d{1,9})(?::(\d{1,9}))?", part)
@@ -292,7 +294,7 @@ def _entries(
     return tuple(entries)
 
 
-def _entry_names(names: Any) -> list[str]:
+def entry_names(names: Any) -> list[str]:
     """Return the names of entries in order.
 
     LeRobot writes lists, mappings to lists, and mappings from name to position; Unitree's converter
@@ -303,7 +305,7 @@ def _entry_names(names: Any) -> list[str]:
             return [str(name) for name in sorted(names, key=names.__getitem__)]
         names = list(names.values())
     if isinstance(names, (list, tuple)):
-        return [name for part in names for name in _entry_names(part)]
+        return [name for part in names for name in entry_names(part)]
     return [] if names is None else [str(names)]
 
 
@@ -340,6 +342,8 @@ class _Section:
         """Return the value of a key, of the type `kind`."""
         if name not in self.value:
             return cast(T, default)
+        if self.value[name] == MARK:
+            raise self.error(f'is still "{MARK}", for you to replace', name)
         try:
             return as_type(kind, self.value[name])
         except UnreadableError as error:

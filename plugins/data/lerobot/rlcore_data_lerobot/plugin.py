@@ -16,7 +16,7 @@ SUMMARIES = {
 
 @hookimpl
 def rlcore_components() -> list[ComponentSpec]:
-    """Formats of data sets: two versions, with videos or with single frames; and their env."""
+    """Formats of data sets, the env that a data set describes, and the command `data`."""
     return [
         *(
             ComponentSpec(
@@ -34,6 +34,12 @@ def rlcore_components() -> list[ComponentSpec]:
             summary="recorded episodes alone, without a simulator: for sft, serve, export",
             config="rlcore_data_lerobot.env_settings:DataEnvConfig",
             spec="rlcore_data_lerobot.env:env_spec",
+        ),
+        ComponentSpec(
+            kind="command",
+            name="data",
+            target="rlcore_data_lerobot.command:main",
+            summary="write the description of a LeRobot data set: data describe FOLDER",
         ),
     ]
 

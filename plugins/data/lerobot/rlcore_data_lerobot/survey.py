@@ -17,6 +17,7 @@ from rlcore_data_lerobot.episodes import Entry
 from rlcore_data_lerobot.index import Index
 from rlcore_data_lerobot.layout import INFO, tasks_file
 from rlcore_data_lerobot.mapping import PAGE, FeatureMapping, Source
+from rlcore_data_lerobot.plausibility import RowSample
 from rlcore_data_lerobot.rows import SUCCESS, EpisodeRows, RowReader, runs
 from rlcore_data_lerobot.values import CORRECT_CLOCK, MAX_PIXELS, invalid_error
 from rlcore_data_lerobot.video import about_video, has_frame_per_row
@@ -107,11 +108,13 @@ class Survey:
         parts: all demonstrations.
         windows: the parts of videos that the episodes use, of all cameras.
         clipped: counts of each action channel.
+        sample: some of the numbers; None if rlcore wrote the data set, and knows what they are.
     """
 
     parts: Sequence[Part]
     windows: Sequence[Window] = ()
     clipped: Sequence[ClippedEntries] = ()
+    sample: RowSample | None = None
 
 
 class Surveyor:
@@ -140,6 +143,7 @@ class Surveyor:
         parts = list[Part]()
         windows = list[Window]()
         clipped = [ClippedEntries(self._described, source) for source in self._mapping.actions]
+        sample = RowSample.of_rows(sum(entry.length for entry in self._index.entries))
         for entry in self._index.entries:
             if not entry.length:
                 continue
@@ -150,6 +154,7 @@ class Surveyor:
             if own_parts[0].row.success:
                 columns = {name: rows.matrix(name) for name in self._mapping.columns}
                 check_numbers(self._mapping, entry, columns)
+                sample.add(self._mapping, columns)
                 for counts in clipped:
                     counts.add(columns[counts.source.feature])
         _check_apart(windows, self._index.fps)
@@ -168,7 +173,7 @@ class Surveyor:
                 f"{channel}.scale (degrees to radians: 0.0174533), or {channel}.range to what the "
                 f"env states: {PAGE}",
             )
-        return Survey(parts, windows, clipped)
+        return Survey(parts, windows, clipped, sample)
 
     def _parts(self, rows: EpisodeRows) -> Iterator[Part]:
         """Yield the parts of an episode, one for each run of rows with one instruction."""

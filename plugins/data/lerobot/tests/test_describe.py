@@ -1,0 +1,130 @@
+"""`rlcore data describe`: all of a description but what only a person knows."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from arm_cases import DESCRIPTION, NAMES, SPEC, arm
+from rlcore_data_lerobot.describe import describe
+from rlcore_data_lerobot.index import read_index
+
+from rlcore.cli.main import main
+from rlcore.config.schema import CollectConfig
+from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.specs import ActionChannel, CameraSpec, StateChannel
+from rlcore.demonstrations.datasets import format_of
+
+MARK = '"???"'
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return arm(tmp_path / "arm")
+
+
+def filled(text: str, *answers: str) -> str:
+    """The text with its marks replaced, in their order."""
+    for answer in answers:
+        text = text.replace(MARK, answer, 1)
+    return text
+
+
+def test_a_description_of_a_data_set_alone_lacks_two_answers(folder: Path) -> None:
+    """It is the description that a person wrote, up to the range, which is the recorded one: joints
+    turn by half a radian."""
+    assert main(["data", "describe", str(folder), "-o", str(folder.parent / "new.yaml")]) == 0
+    text = (folder.parent / "new.yaml").read_text()
+    assert text.count(MARK) == 3  # the first one is in its head
+    body = text.partition("data:")[2]
+    said = yaml.safe_load("data:" + filled(body, "target in rad", "1 is open"))
+    wanted = yaml.safe_load(DESCRIPTION)
+    wanted["actions"]["joint_position"]["range"] = [-0.5, 0.5]
+    assert said == wanted
+
+
+def test_a_mark_that_is_left_is_refused(folder: Path, refused: Callable[..., Any]) -> None:
+    file = folder.parent / "new.yaml"
+    file.write_text(describe(read_index(folder), "arm"))
+    with refused(ConfigError, "actions.joint_position.convention", "???"):
+        format_of(file).read(file)
+
+
+def test_nothing_is_overwritten(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = folder.parent / "kept.yaml"
+    file.write_text("mine")
+    assert main(["data", "describe", str(folder), "-o", str(file)]) == 2
+    assert file.read_text() == "mine" and "kept.yaml" in capsys.readouterr().err
+
+
+def test_an_env_gives_cameras_channels_and_ranges(folder: Path) -> None:
+    """Cameras by their names, in the env's order and size; numbers in order; scales are marked."""
+    env = replace(
+        SPEC,
+        cameras=(CameraSpec("cam_wrist", 24, 32), CameraSpec("cam_top", 64, 64)),
+        states=(StateChannel("joints", 3), StateChannel("opening", 1)),
+        actions=(
+            ActionChannel("joint_position", 3, -3.0, 3.0, convention="target in rad"),
+            ActionChannel("gripper", 1, convention="+1 closes"),
+        ),
+    )
+    text = describe(read_index(folder), "arm", env)
+    file = folder.parent / "of_env.yaml"
+    # of states as they are, of targets too, of a gripper that 1 opens
+    file.write_text(
+        filled(
+            text.partition("\ndata:")[1] + text.partition("\ndata:")[2], "1", "1", "1", "-2"
+        ).replace("scale: -2,", "scale: -2, offset: 1,")
+    )
+    format_of(file).check_folder(file, env, CollectConfig(), seed=0)
+    first = format_of(file).read(file).split(0.0, 0)[0][0]
+    assert [frames.shape[1:3] for frames in first.frames.values()] == [(24, 32), (64, 64)]
+    assert first.frames["cam_wrist"].mean() < 60 < first.frames["cam_top"].mean()
+    assert first.actions[[0, -1], 3].tolist() == [-1.0, 1.0]
+
+
+def test_what_does_not_fit_an_env_is_marked(folder: Path) -> None:
+    """Entries of another number have no source; targets in place of differences are told."""
+    index = read_index(folder)
+    other = replace(SPEC, actions=(ActionChannel("ee_delta_position", 2),))
+    assert '  ee_delta_position: {from: "???", scale: "???"' in describe(index, "arm", other)
+    other = replace(SPEC, actions=(ActionChannel("joint_delta", 4),))
+    assert "targets, not differences" in describe(index, "arm", other)
+
+
+def changed_names(folder: Path, names: list[str]) -> None:
+    file = folder / "meta/info.json"
+    info = json.loads(file.read_text())
+    info["features"]["action"]["names"] = names
+    file.write_text(json.dumps(info))
+
+
+@pytest.mark.parametrize(
+    ("names", "channels"),
+    [
+        (NAMES, {"joint_position": "action[0:3]", "gripper": "action[3]"}),
+        (NAMES[::-1], {"gripper": "action[0]", "joint_position": "action[1:4]"}),
+        # two arms: two channels of one name would change the order of the robot's numbers
+        (["left", "left_gripper", "right", "right_gripper"], {"joint_position": "action"}),
+        (["x", "y", "z", "gripper"], {"???": "action[0:3]", "gripper": "action[3]"}),
+    ],
+)
+def test_entries_keep_their_order(folder: Path, names: list[str], channels: dict[str, str]) -> None:
+    changed_names(folder, names)
+    said = yaml.safe_load(describe(read_index(folder), "arm"))["actions"]
+    assert {name: channel["from"] for name, channel in said.items()} == channels
+    assert [*said] == [*channels]
+
+
+def test_a_data_set_without_a_description_names_the_command(
+    folder: Path, refused: Callable[..., Any]
+) -> None:
+    with refused(ConfigError, "data describe") as caught:
+        format_of(folder).read(folder)
+    assert re.search(r"observation\.state \[4\]", str(caught.value))
