@@ -1,5 +1,5 @@
 """What recipes cost: each of ours says it, figures are those of the page that is named, and
-docs/recipes.md has them as a table."""
+docs/recipes.md has them as two tables. `python tests/contract/test_costs.py` writes these anew."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rlcore.config.costs import Cost, cost_of
 from rlcore.plugins.registry import load_plugins
 
 ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/recipes.md"
 RECIPES = sorted(path.stem for path in (ROOT / "configs/experiment").glob("*.yaml"))
 
 
@@ -56,27 +57,55 @@ def test_figures_are_those_of_the_page(recipe):
         assert [figure for figure in figures if f"{float(figure):.2f}" not in published] == []
 
 
-def table() -> str:
-    """As it is to stand in docs/recipes.md."""
-    lines = [
-        "| recipe | hardware | time | memory | success | source |",
-        "|---|---|---|---|---|---|",
+BEGIN, END = "<!-- the tables begin -->", "<!-- the tables end -->"
+UNKNOWN = ("not published", "not measured")
+
+
+def tables() -> str:
+    """As they are to stand in docs/recipes.md: what rlcore measured, then the rest."""
+    costs = {recipe: cost(recipe) for recipe in RECIPES}
+    measured = [
+        f"| `{recipe}` | {cores(found)} | {found.time} | {found.curve} | {link(found)} |"
+        for recipe, found in costs.items()
+        if found.measured
     ]
-    for recipe in RECIPES:
-        found = cost(recipe)
-        ours = found.source.startswith("docs/")
-        source = f"[results]({found.source.removeprefix('docs/')})" if ours else found.source
-        measured = "measured here" if found.measured else "not measured here"
-        lines.append(
-            f"| `{recipe}` | {found.hardware} | {found.time} | {found.memory} | {found.curve} "
-            f"| {measured}: {source} |"
-        )
-    return "\n".join(lines) + "\n"
+    published = [
+        f"| `{recipe}` | {cores(found)} | {known(found.curve)} | {link(found)} |"
+        for recipe, found in costs.items()
+        if not found.measured
+    ]
+    return "\n".join(
+        [
+            "## Measured here\n",
+            "| recipe | on | time | success on held-out starts | page |",
+            "|---|---|---|---|---|",
+            *measured,
+            "\n## Published elsewhere\n",
+            "| recipe | on | success | page |",
+            "|---|---|---|---|",
+            *published,
+        ]
+    )
 
 
-def test_the_page_has_the_table():
-    page = (ROOT / "docs/recipes.md").read_text(encoding="utf-8")
-    assert table() in page, f"docs/recipes.md is to have:\n{table()}"
+def link(found: Cost) -> str:
+    if found.source.startswith("docs/"):
+        return f"[result]({found.source.removeprefix('docs/')})"
+    return f"[{'paper' if 'arxiv.org' in found.source else 'RLinf'}]({found.source})"
+
+
+def cores(found: Cost) -> str:
+    return known(found.hardware).removesuffix(", no GPU")
+
+
+def known(text: str) -> str:
+    """Leave the cell empty where nothing is known."""
+    return "" if text in UNKNOWN else text
+
+
+def test_the_page_has_the_tables():
+    shown = PAGE.read_text(encoding="utf-8").split(BEGIN)[1].split(END)[0].strip()
+    assert shown == tables(), f"python {Path(__file__).relative_to(ROOT)}"
 
 
 def test_the_example_of_the_page_of_plugins_is_read(tmp_path):
@@ -88,3 +117,9 @@ def test_the_example_of_the_page_of_plugins_is_read(tmp_path):
     (tmp_path / "costs.yaml").write_text(dedent(text[1]))
     found = cost_of(Catalog(load_plugins(), [tmp_path]), "slider_quick")
     assert found is not None and found.curve == "0.21 -> 0.94 in 20 updates"
+
+
+if __name__ == "__main__":
+    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+    after = rest.split(END)[1]
+    PAGE.write_text(f"{before}{BEGIN}\n\n{tables()}\n\n{END}{after}", encoding="utf-8")

@@ -1,6 +1,6 @@
 """Present an observation under the names in RLinf's documents, as tensors.
 
-Nothing in rlcore reads this view, and no policy gets it (docs/observation.md).
+Nothing in rlcore reads this view, and no policy gets it (docs/coming-from-rlinf.md).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def test_the_code_of_the_page_runs() -> None:
-    page = (Path(__file__).parents[4] / "docs/observation.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[4] / "docs/coming-from-rlinf.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     names: dict[str, Any] = {}
     exec(code, names)
