@@ -1,24 +1,29 @@
 """Run `rlcore doctor [EXPERIMENT] [overrides]`: report what this machine lacks, and how to fix it.
 
-Without arguments the doctor hooks of all plugins are called; with arguments only those of plugins
-that the configuration uses, and the checks of a run.
+Without arguments the doctor hooks of all plugins are called, and all components are imported; with
+arguments only those that the configuration uses, and the checks of a run are made. In both cases
+the versions of installed distributions are compared with what others ask for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rlcore.checks.component_imports import import_rows
 from rlcore.checks.doctor_rows import Finding, Row, of_row, row
+from rlcore.checks.installed_versions import version_rows
 from rlcore.checks.plugin_files import doctor_rows
 from rlcore.cli.request import Request, parse_request, print_help
 from rlcore.config.catalog import COMPONENT_GROUPS
 from rlcore.config.schema import ClusterConfig
+from rlcore.contracts.component import KINDS
 from rlcore.contracts.errors import PluginError
 from rlcore.placement.machines import require_backend
 from rlcore.plugins import extras
-from rlcore.plugins.registry import Registry, load_plugins
+from rlcore.plugins.registry import Component, Registry, load_plugins
 from rlcore.utils.mkl import MKL, current_environment, local_processor, user_setting
 
+ALONE = " --no-deps"  # end of such a requirement
 BATCHES = (4, 8, 16, 64)  # batch sizes in which the bits of a row are compared
 
 
@@ -30,15 +35,19 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     registry = load_plugins()
     if request.overrides:
-        findings = [*_run_findings(request, registry), of_row(_kernels())]
+        findings, components = _run_findings(request, registry)
+        rows = [_kernels()]
     else:
+        findings = []
+        components = [part for kind in KINDS for part in registry.components(kind)]
         rows = [
             *registry.doctor(None),
             *doctor_rows(registry, None),
             *_missing_kinds(registry),
             *_backend(),
         ]
-        findings = [*map(of_row, rows)]
+    rows += [*import_rows(components), *version_rows(_without_dependencies(registry))]
+    findings += map(of_row, rows)
     bad = [plugin for plugin in registry.rows() if plugin.status == "BAD"]
     for plugin in bad:
         source = f"{plugin.distribution} {plugin.version}"
@@ -51,10 +60,12 @@ def main(arguments: Sequence[str]) -> int:
     return 1 if missing else 0
 
 
-def _run_findings(request: Request, registry: Registry) -> Sequence[Finding]:
-    """Return the findings that a run of this configuration would have."""
+def _run_findings(
+    request: Request, registry: Registry
+) -> tuple[list[Finding], Sequence[Component]]:
+    """Return the findings that a run of this configuration would have, and its components."""
     # imported here, because the command without arguments does not need them
-    from rlcore.checks.ready import find_obstacles
+    from rlcore.checks.ready import chosen_components, find_obstacles
     from rlcore.cli.verbs import Verb, compose_leniently
     from rlcore.config.compose import chosen
 
@@ -64,7 +75,19 @@ def _run_findings(request: Request, registry: Registry) -> Sequence[Finding]:
     _, findings = find_obstacles(
         config, registry, errors=errors, words=request.overrides, only_look=True, whole=whole
     )
-    return findings
+    chosen_names = chosen_components(config)
+    parts = [part for kind in KINDS for part in registry.components(kind)]
+    return findings, [part for part in parts if (part.spec.kind, part.spec.name) in chosen_names]
+
+
+def _without_dependencies(registry: Registry) -> list[str]:
+    """Return the distributions that envs ask to be installed without their dependencies."""
+    return [
+        name
+        for part in registry.components("env")
+        for text, name in zip(part.spec.requirements, part.spec.requirement_names, strict=True)
+        if text.endswith(ALONE)
+    ]
 
 
 def _missing_kinds(registry: Registry) -> list[Row]:

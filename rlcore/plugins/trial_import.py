@@ -96,13 +96,17 @@ def _try_import(module: str) -> str:
         return timed_out
     if process.returncode == _IMPORTED:
         return ""
-    fault = f"ends the process with exit code {process.returncode}"
-    if process.stdout.startswith("Timeout"):
-        fault = timed_out
-    elif process.returncode < 0:
-        fault = f"ends the process with {signal.Signals(-process.returncode).name}"
+    fault = timed_out
+    if not process.stdout.startswith("Timeout"):
+        fault = describe_end(process.returncode)
     frame = re.search(r'File "(.+)", line (\d+)', process.stdout)
     return f"{fault} ({frame[1]}:{frame[2]})" if frame else fault
+
+
+def describe_end(code: int) -> str:
+    """Return how an import ended its process: "ends the process with SIGSEGV", or an exit code."""
+    cause = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    return f"ends the process with {cause}"
 
 
 def _fingerprint(module: str) -> str:

@@ -60,3 +60,10 @@ def test_plugins_that_no_run_can_do_without_are_missing(monkeypatch, capsys):
     assert all(kind in row for kind in ("env", "model", "algorithm"))
     assert "RLCORE_PLUGINS" in row  # they are installed here, and not loaded
     assert 'fix: pip install "rlcore[NAME,...]"' in out
+
+
+def test_the_components_of_a_run_are_imported_and_versions_compared(capsys):
+    assert main(["doctor", "env=toy", "model=toy", "algorithm=ppo"]) in (0, 1)
+    out = capsys.readouterr().out
+    assert "components: 3 can be imported" in out
+    assert "suit each other" in out or " is installed, " in out
