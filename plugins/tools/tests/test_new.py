@@ -115,6 +115,16 @@ def test_the_page_shows_the_template(tmp_path, page, shown, kind, name, file, an
     assert files[shown] == (tmp_path / "new" / answers["package"] / file).read_text()
 
 
+def test_the_page_on_models_shows_the_template(tmp_path):
+    write(New("model", "my-policy", {}), tmp_path / "new")
+    template = "\n".join(file.read_text() for file in sorted((tmp_path / "new").rglob("*.py")))
+    page = (ROOT / "docs/plugin-model.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    assert len(blocks) > 8
+    for block in blocks:
+        assert block in template
+
+
 def test_the_hook_of_the_template_is_the_example(tmp_path):
     write(New("hook", "early_stopping", {}), tmp_path / "new")
     made = (tmp_path / "new/early_stopping/plugin.py").read_text()
