@@ -68,6 +68,14 @@ def test_openvlas_page():
     assert f"of rank 32 take {round((adapters.weights + adapters.state) / GIB)} GiB" in page
 
 
+def test_the_card_of_the_page_on_hardware(capsys: pytest.CaptureFixture[str]):
+    page = (ROOT / "docs/hardware.md").read_text()
+    found = re.search(r"```\nrlcore (plan [^`]*)```\s+```\n(.*?)```", page, re.DOTALL)
+    assert found is not None
+    assert main(shlex.split(found[1])) == 0
+    assert found[2] in capsys.readouterr().out
+
+
 FULLEST = re.compile(r"the fullest GPU holds (\S+) GiB of 79.10 GiB; .* hold (\S+) GiB of")
 
 
