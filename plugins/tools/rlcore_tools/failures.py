@@ -81,6 +81,11 @@ def _replay_commands(folder: RunFolder, episodes: Sequence[Sequence[str]]) -> li
     return [shlex.join([*start, *flags, *larger]) for flags in episodes]
 
 
+def command_of(folder: RunFolder, name: str) -> str:
+    """Return the command line `rlcore NAME RUN` for a run."""
+    return shlex.join(["rlcore", name, _shortest_path(folder.path)])
+
+
 def _shortest_path(folder: Path) -> str:
     """Return a path relative to the working directory, or absolute if it is not inside it."""
     relative = os.path.relpath(folder)

@@ -76,7 +76,8 @@ def rlcore_after_eval(run: Run, label: str, films: Sequence[LabelledFootage]) ->
 def rlcore_after_run(run: Run, summary: Mapping[str, Any]) -> None:
     """Print the run's results and its failed episodes, and write `report.html`.
 
-    Each failed episode is printed with the command that records a video of it.
+    Each failed episode is printed with the command that records a video of it. Of an env of which
+    no episode can be played, the command that compares actions with recorded ones is printed.
     """
     from rlcore.runs.folder import RunFolder
     from rlcore_tools import failures, summary_lines
@@ -85,6 +86,9 @@ def rlcore_after_run(run: Run, summary: Mapping[str, Any]) -> None:
     failed = failures.lines(folder, failures.conclusion(folder))
     for line in [*summary_lines.lines(summary), *failed]:
         run.print_line(line)
+    if summary["success_after"] is None:
+        command = failures.command_of(folder, "open-loop")
+        run.print_line(f"to compare its actions with recorded ones: {command}")
     if run.config.plugins.tools.report:
         from rlcore_tools.report import write_report
 

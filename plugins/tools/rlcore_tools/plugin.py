@@ -17,7 +17,9 @@ COMMANDS = {
     "replay": "repeat one episode of a run: video, observations, actions, log-probs",
     "export": "write a checkpoint's policy in the original layout of its model",
     "report": "write a run's report again, or compare several runs",
-    "view": "write a page on an env or on a run's episodes: view env=NAME, view RUN",
+    "view": "write a page on an env, a run or a data set: view env=NAME, view RUN, "
+    "view collect.path=FILE",
+    "open-loop": "compare a policy's actions with recorded ones: open-loop RUN",
     "runs": "list the runs of a folder; show one, compare two, find the best setting",
     "new": "write a package with a component of yours: new KIND NAME",
     "check": "check a plugin or a component against the contract: check KIND NAME",
@@ -43,7 +45,10 @@ def rlcore_components() -> list[ComponentSpec]:
     return [
         *(
             ComponentSpec(
-                kind="command", name=name, target=f"rlcore_tools.cli.{name}:main", summary=summary
+                kind="command",
+                name=name,
+                target=f"rlcore_tools.cli.{name.replace('-', '_')}:main",
+                summary=summary,
             )
             for name, summary in COMMANDS.items()
         ),

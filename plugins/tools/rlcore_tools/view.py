@@ -253,7 +253,7 @@ def _record_starts(
         observation = env.reset(range(len(batch)), padded)
         look.states.append(observation["states"][: len(batch)])
         for row, episode in enumerate(batch):
-            pictures = {name: _png(frames[row]) for name, frames in observation["cameras"].items()}
+            pictures = {name: png(frames[row]) for name, frames in observation["cameras"].items()}
             task = look.spec.tasks[episode.task]
             instruction = observation["task_descriptions"][row]
             look.starts.append(
@@ -331,7 +331,8 @@ def _side_by_side(pictures: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.pad(p, ((0, height - len(p)), (0, 0), (0, 0))) for p in pictures], 1)
 
 
-def _png(frame: np.ndarray) -> str:
+def png(frame: np.ndarray) -> str:
+    """Return a `data:` URL of a picture, uint8 `[H, W, 3]`."""
     from PIL import Image
 
     buffer = io.BytesIO()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from rlcore_tools.data_view import exchanged_cameras, mean_colours
 
 from rlcore.api import compose, train
 from rlcore.cli.main import main
@@ -84,3 +86,51 @@ def test_episodes_of_a_run(log_path):
     won = sum(episode.success for episode in episodes)
     assert f"{won} of {len(episodes)} episodes" in page
     assert page.count(VIDEO) == len({episode.success for episode in episodes})
+
+
+@pytest.fixture(scope="module")
+def reached(tmp_path_factory):
+    """Two demonstrations of each of two tasks of the toy."""
+    folder = tmp_path_factory.mktemp("data")
+    words = ("collect.episodes_per_task=2", f"collect.output={folder / 'reached'}")
+    tasks = ("env.*.tasks=[reach-left,reach-right]", f"runner.logger.log_path={folder}")
+    assert main(["collect", *TOY, *words, *tasks]) == 0
+    return folder / "reached"
+
+
+def test_a_data_set_on_one_page(elsewhere, capsys, reached):
+    """Four demonstrations with their sentences; their x lies between -0.7 and 0.7."""
+    assert main(["view", f"collect.path={reached}", "--trials", "3"]) == 0
+    page = (elsewhere / "view.html").read_text()
+    assert capsys.readouterr().out == f"{elsewhere / 'view.html'}\n"
+    assert page.count('class="start"') == 3 and page.count("<img") == 3
+    assert not re.findall(r'(?:src|href)="(?!data:)', page)
+    for text in ("reach the left side", "position 1", "ee_delta_position 0", "-1 to 1"):
+        assert text in page, text
+
+
+def test_a_data_set_beside_its_env(elsewhere, capsys, reached):
+    """Starts of the env follow; another action is a warning, and there is a page all the same."""
+    words = ["view", f"collect.path={reached}", "env=toy", "env.*.tasks=[reach-up]"]
+    assert main([*words, "--trials", "2"]) == 0
+    assert "warning" not in capsys.readouterr().err
+    page = (elsewhere / "view.html").read_text()
+    assert page.count('class="start"') == 4 and "reach-up, trial 0" in page
+    other = ["env=gymnasium", "env.train.id=CartPole-v1", "env.train.success=return:9"]
+    assert main(["view", f"collect.path={reached}", *other]) == 0
+    assert "joint_delta" in capsys.readouterr().err
+
+
+def test_cameras_that_fit_each_other_better_are_named():
+    """A bright and a dark camera: as they are, exchanged, and where both are alike."""
+    bright, dark = (np.full((1, 8, 8, 3), grey, np.uint8) for grey in (200, 40))
+    seen = {"top": mean_colours(bright + 5), "wrist": mean_colours(dark + 9)}
+    assert not [
+        *exchanged_cameras({"top": mean_colours(bright), "wrist": mean_colours(dark)}, seen)
+    ]
+    (sentence,) = exchanged_cameras(
+        {"top": mean_colours(dark), "wrist": mean_colours(bright)}, seen
+    )
+    assert "top" in sentence and "wrist" in sentence
+    alike = {"top": mean_colours(dark), "wrist": mean_colours(dark + 1)}
+    assert not [*exchanged_cameras(alike, seen)]

@@ -1,8 +1,10 @@
 """`rlcore view env=NAME [key=value ...]`, `rlcore view RUN`: an env, or a run's episodes.
+`rlcore view collect.path=FILE [env=NAME]`: a data set, beside the starts of an env.
 
 Writes one page that opens without a network: starts by task and trial as every camera shows them,
 instructions, entries of states and actions with their ranges, and films: of an expert and of random
-actions, or of the run's policy.
+actions, or of the run's policy. Of a data set: first frames, sentences, ranges, and what seems to
+be wrong with it.
 """
 
 from __future__ import annotations
@@ -19,13 +21,16 @@ PAGE = Path("view.html")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the page of an env or run, and print its path.
+    """Write the page of an env, a run or a data set, and print its path.
 
     Raises:
-        UserError: the env or run does not exist or can't be built, or `--trials` is below 1.
+        UserError: the env, run or data set does not exist or can't be built or read, or `--trials`
+            is below 1.
     """
     options = _parser().parse_args(arguments)
     from rlcore.api import compose, open_run
+    from rlcore.config.overrides import overridden_keys
+    from rlcore_tools.data_view import view_data
     from rlcore_tools.view import page_of, view_env, view_run
 
     if options.trials < 1:
@@ -42,8 +47,11 @@ def main(arguments: Sequence[str]) -> int:
         )
         print(page)
         return 0
-    config = compose(first, *words, require=("env",))
     output = options.output or PAGE
+    if "collect.path" in overridden_keys([word for word in options.words if "=" in word]):
+        print(view_data(compose(first, *words), trials=options.trials, output=output))
+        return 0
+    config = compose(first, *words, require=("env",))
     print(view_env(config, side=options.side, trials=options.trials, output=output))
     return 0
 
@@ -53,8 +61,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "words",
         nargs="+",
-        metavar="env=NAME | RUN",
-        help="an env or a run's folder, then overrides key=value",
+        metavar="env=NAME | RUN | collect.path=FILE",
+        help="an env, a run's folder or a data set, then overrides key=value",
     )
     parser.add_argument(
         "--side",
@@ -63,7 +71,11 @@ def _parser() -> argparse.ArgumentParser:
         help="for an env: settings to use, env.train or env.eval",
     )
     parser.add_argument(
-        "--trials", type=int, default=4, metavar="N", help="starts of each task; default 4"
+        "--trials",
+        type=int,
+        default=4,
+        metavar="N",
+        help="starts of each task, demonstrations of a data set; default 4",
     )
     parser.add_argument(
         "-o",
