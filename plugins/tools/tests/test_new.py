@@ -58,7 +58,7 @@ def test_every_kind_is_listed_and_in_style(kind, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["env", "model", "algorithm"])
+@pytest.mark.parametrize("kind", ["env", "model", "algorithm", "replay"])
 def test_the_recipe_of_a_new_package_is_trained(kind, tmp_path):
     folder = tmp_path / f"my-{kind}"
     write(New(kind, f"my-{kind}", {}), folder)
@@ -77,7 +77,7 @@ def test_the_recipe_of_a_new_package_is_trained(kind, tmp_path):
 @pytest.mark.parametrize(
     "kind",
     [
-        *("hook", "tracker", "command", "placement"),
+        *("hook", "tracker", "command", "placement", "replay"),
         *(pytest.param(kind, marks=pytest.mark.long) for kind in ("env", "model", "algorithm")),
     ],
 )
@@ -123,6 +123,15 @@ def test_the_page_on_models_shows_the_template(tmp_path):
     assert len(blocks) > 8
     for block in blocks:
         assert block in template
+
+
+def test_the_page_shows_the_template_of_an_algorithm_with_a_replay(tmp_path):
+    """But for the function of its needs, as the page's package has two algorithms."""
+    files = dict(SHOWN.findall((ROOT / "docs/plugin-algorithm.md").read_text()))
+    answers = {"package": "acme_slider", "class_name": "Regression"}
+    write(New("replay", "regression", answers), tmp_path / "new")
+    shown = files["acme_slider/regression.py"].replace("regression_needs", "needs")
+    assert shown == (tmp_path / "new/acme_slider" / FILE).read_text()
 
 
 def test_the_hook_of_the_template_is_the_example(tmp_path):
@@ -219,6 +228,15 @@ def test_an_env_of_gymnasium_is_configuration_alone(tmp_path, monkeypatch, capsy
     assert done.returncode == 0, done.stdout + done.stderr
     done = rlcore("train", "my_pole", "--cfg", "job", env=env, cwd=tmp_path)
     assert done.returncode == 0 and "id: CartPole-v1" in done.stdout, done.stderr
+
+
+def test_an_algorithm_with_a_replay_is_one_of_the_kinds(refused, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert new.main(["algorithm", "my-own", "--replay"]) == 0
+    assert "rlcore check algorithm my_own" in capsys.readouterr().out
+    assert "replay=ReplayNeeds" in (tmp_path / "my-own/my_own/learning.py").read_text()
+    with refused(ConfigError, "--replay", "env"):
+        new.main(["env", "my-arm", "--replay"])
 
 
 def test_another_source_is_refused(refused, tmp_path, monkeypatch):

@@ -1,15 +1,16 @@
-"""Run `rlcore new KIND NAME [--from gymnasium:ID] [--into FOLDER] [--again]`: write a package of
-your own with one env, model, algorithm, hook, tracker, command or placement in it. The package
-works as written; change it from there (docs/plugins.md)."""
+"""Run `rlcore new KIND NAME [--from gymnasium:ID] [--replay] [--into FOLDER] [--again]`: write a
+package of your own with one env, model, algorithm, hook, tracker, command or placement in it. The
+package works as written; change it from there (docs/plugins.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rlcore.cli.parser import Parser
 from rlcore.contracts.errors import ConfigError
-from rlcore_tools.new.make import SUMMARIES, New, write
+from rlcore_tools.new.make import KINDS, New, write
 
 GYMNASIUM = "gymnasium:"
 
@@ -17,13 +18,18 @@ GYMNASIUM = "gymnasium:"
 def main(arguments: Sequence[str]) -> int:
     """Write the package, and print its files and the next command."""
     parser = Parser(prog="rlcore new", description=__doc__)
-    parser.add_argument("kind", metavar="KIND", choices=SUMMARIES, help=", ".join(SUMMARIES))
+    parser.add_argument("kind", metavar="KIND", choices=KINDS, help=", ".join(KINDS))
     parser.add_argument("name", metavar="NAME", help="name of the component, such as my-reach")
     parser.add_argument(
         "--from",
         dest="source",
         metavar="gymnasium:ID",
         help="for an env: the id of a gymnasium env",
+    )
+    parser.add_argument(
+        "--replay",
+        action="store_true",
+        help="for an algorithm: one that learns from all that was played so far",
     )
     parser.add_argument("--into", metavar="FOLDER", help="folder to write; default: NAME")
     parser.add_argument(
@@ -35,6 +41,13 @@ def main(arguments: Sequence[str]) -> int:
     new = New(options.kind, options.name, {})
     if options.source is not None:
         new = _from_gymnasium(new, options.source)
+    if options.replay:
+        if new.kind != "algorithm":
+            raise ConfigError(
+                f"--replay is for an algorithm, got {options.kind}",
+                hint="rlcore new algorithm my-algorithm --replay",
+            )
+        new = replace(new, kind="replay")
     folder = Path(options.into or options.name).absolute()
     files = write(new, folder, again=options.again)
     for file in files:

@@ -30,7 +30,10 @@ SUMMARIES = {
     "tracker": "all numbers of a run in one table",
     "command": "the best value of a metric: RUN METRIC",
     "placement": "envs everywhere, the policy on the last accelerator",
+    "replay": "imitates those of its earlier decisions that went better than expected",
 }
+KINDS = tuple(kind for kind in SUMMARIES if kind != "replay")
+"""The kinds that `rlcore new` takes as a word."""
 PROJECT_FOLDERS = ("dist", "logs", "tests")
 """Folders of a project that the template names or ignores."""
 _NAME = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
@@ -41,7 +44,8 @@ class New:
     """A package to write.
 
     Attributes:
-        kind: kind of its component, or "hook"; "gymnasium" for configuration files of that env.
+        kind: kind of its component, or "hook"; "gymnasium" for configuration files of that env,
+            "replay" for an algorithm that learns from a replay.
         name: name of the component; lower case, with - or _ between words.
         answers: answers to further questions of the template (`template/copier.yml`).
     """
@@ -52,8 +56,8 @@ class New:
 
     @property
     def of_kind(self) -> str:
-        """Kind of the component; "env" for a package of configuration files for gymnasium."""
-        return "env" if self.kind == "gymnasium" else self.kind
+        """Kind of the component, which several templates may have."""
+        return {"gymnasium": "env", "replay": "algorithm"}.get(self.kind, self.kind)
 
     @property
     def package(self) -> str:
@@ -123,7 +127,7 @@ def write(new: New, folder: Path, *, again: bool = False) -> list[Path]:
         raise ConfigError(
             "a name must be lower-case letters and digits, with - or _ between words, got "
             f"{new.name!r}",
-            hint=f"rlcore new {new.kind} my-{new.kind}",
+            hint=f"rlcore new {new.of_kind} my-{new.of_kind}",
         )
     if not again and (owner := owner_of(new)):
         raise ConfigError(
