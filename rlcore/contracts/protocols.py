@@ -416,6 +416,19 @@ class ReparameterizedPolicy(Policy, Protocol):
         ...
 
 
+class EncodingPolicy(Policy, Protocol):
+    """A policy that lets the critics of an algorithm see what it sees; `spec.feature_size` is F."""
+
+    def frozen_encoder(self) -> torch.nn.Module:
+        """Return a copy, with the current weights, of the part that reads the inputs.
+
+        No parameter of the copy requires gradients. Called with inputs as :meth:`prepare` makes
+        them, tensors `{name: [B, ...]}`, the copy returns pooled features, float32 `[B, F]`, on its
+        device; each row depends on the same row of the inputs alone.
+        """
+        ...
+
+
 class Learning(Protocol):
     """What an algorithm can use in one update.
 
@@ -533,7 +546,7 @@ class NetworkAlgorithm(Algorithm, Protocol):
     """An algorithm that has networks besides the policy; `needs.networks` lists them."""
 
     def networks(self, policy: PolicySpec, inputs: Inputs) -> Mapping[str, torch.nn.Module]:
-        """Return new networks, by the names in `needs.networks`.
+        """Return new networks, by the names in `needs.networks`, without those that encode.
 
         Initial weights come from torch's global generator, which is seeded before the call.
 

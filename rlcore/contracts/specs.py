@@ -249,6 +249,8 @@ class PolicySpec:
         noise_shape: shape of that noise for one row, without B; empty unless the policy is a
             :class:`rlcore.contracts.protocols.NoisePolicy`.
         has_samples: whether it is a :class:`rlcore.contracts.protocols.SamplingPolicy`.
+        feature_size: F, number of features that a copy of its encoder gives; 0: it is no
+            :class:`rlcore.contracts.protocols.EncodingPolicy`.
         reparameterized: whether it is a
             :class:`rlcore.contracts.protocols.ReparameterizedPolicy`.
         has_temperature: whether it implements
@@ -284,6 +286,7 @@ class PolicySpec:
     starts_from_noise: bool = False
     noise_shape: tuple[int, ...] = ()
     has_samples: bool = False
+    feature_size: int = 0
     reparameterized: bool = False
     has_temperature: bool = False
     evaluation_only: str = ""
@@ -367,6 +370,9 @@ class NetworkNeeds:
             the policy.
         optim: other settings of its optimizer. Its gradient is clipped separately from those of
             other networks and of the policy.
+        encodes: whether it is a frozen copy of the policy's encoder as it is when the run starts
+            (:class:`rlcore.contracts.protocols.EncodingPolicy`), which the learner makes, not
+            `networks()`. It has no optimizer; `lr` and `parameters` are not used.
     """
 
     name: str
@@ -375,6 +381,7 @@ class NetworkNeeds:
     polyak: float | None = None
     acts_with: Literal["online", "target"] | None = None
     optim: AdamW = AdamW()
+    encodes: bool = False
 
 
 @dataclass(frozen=True)

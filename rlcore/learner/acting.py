@@ -9,7 +9,7 @@ Knows no model and no algorithm.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -52,6 +52,7 @@ class ActingPolicy(nn.Module):
         acting: part of the algorithm that decides with the policy and these networks.
         named: name of the algorithm.
         frozen: whether updates change only the networks, and never the policy.
+        encoders: names of those networks that no update changes either.
 
     Attributes:
         learned: whether the networks have been trained. Untrained networks are not saved, because
@@ -66,6 +67,7 @@ class ActingPolicy(nn.Module):
         named: str,
         *,
         frozen: bool = False,
+        encoders: Collection[str] = (),
     ) -> None:
         super().__init__()
         assert isinstance(policy, nn.Module)  # as every policy is
@@ -75,6 +77,7 @@ class ActingPolicy(nn.Module):
         self._acting_head = acting
         self._algorithm_name = named
         self._frozen = frozen
+        self._encoders = frozenset(encoders)
         self.learned = False
 
     @torch.no_grad()
@@ -84,7 +87,11 @@ class ActingPolicy(nn.Module):
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
         """Return the parameters that an update may change: the policy's groups, unless it is
         frozen, and those of each network by its name."""
-        groups = {name: list(network.parameters()) for name, network in self.networks.items()}
+        groups = {
+            name: list(network.parameters())
+            for name, network in self.networks.items()
+            if name not in self._encoders
+        }
         return groups if self._frozen else {**self.policy.parameter_groups(), **groups}
 
     def save_pretrained(self, path: Path) -> None:
@@ -196,7 +203,7 @@ def with_acting_networks(
         return policy
     owner = cast(ActingAlgorithm, algorithm)
     inputs = policy.prepare(random_observation(env, 1))
-    built = make_networks(owner, policy.spec, inputs, named=named, seed=seed)
+    built = make_networks(owner, policy, inputs, named=named, seed=seed)
     networks = {
         network.name: (built.online if network.acts_with == "online" else built.targets)[
             network.name
@@ -204,7 +211,10 @@ def with_acting_networks(
         for network in needs.acting_networks
     }
     acting = owner.acting_head(policy.spec, env, networks)
-    acting_policy = ActingPolicy(policy, networks, acting, named, frozen=needs.frozen)
+    encoders = [network.name for network in needs.acting_networks if network.encodes]
+    acting_policy = ActingPolicy(
+        policy, networks, acting, named, frozen=needs.frozen, encoders=encoders
+    )
     if folder is not None:
         acting_policy.load_networks(Path(folder))
     return acting_policy

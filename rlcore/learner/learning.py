@@ -106,7 +106,7 @@ class UpdateLearning:
 
     def imitation_loss(self, rows: Tensor, keys: RowKeys) -> Tensor:
         return self.policy.sft_loss(
-            self.replay.inputs(rows), *self.replay.action_targets(rows), keys
+            self.replay.policy_inputs(rows), *self.replay.action_targets(rows), keys
         )
 
     def _loss_share(

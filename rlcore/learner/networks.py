@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from rlcore.contracts.errors import AlgorithmError, CheckpointError
-from rlcore.contracts.protocols import Inputs, NetworkAlgorithm
+from rlcore.contracts.protocols import EncodingPolicy, Inputs, NetworkAlgorithm, Policy
 from rlcore.contracts.rng import generator
-from rlcore.contracts.specs import AlgorithmNeeds, NetworkNeeds, PolicySpec
+from rlcore.contracts.specs import AlgorithmNeeds, NetworkNeeds
 
 PREFIX = "networks."
 _ONLINE = "live"  # part of the names of tensors in checkpoints
@@ -84,8 +85,11 @@ class Networks:
                 copied.copy_(buffer)
 
     def groups(self) -> dict[str, list[nn.Parameter]]:
-        """Return the trained parameters of each network."""
-        return {name: list(network.parameters()) for name, network in self.online.items()}
+        """Return the trained parameters of each network; an encoder has none."""
+        return {
+            network.name: [] if network.encodes else list(self.online[network.name].parameters())
+            for network in self._needs
+        }
 
     def tensors(self) -> Iterator[Tensor]:
         """Yield all parameters and buffers, except those shared with the rollout policy."""
@@ -126,25 +130,28 @@ class Networks:
 
 
 def make_networks(
-    algorithm: NetworkAlgorithm, policy: PolicySpec, inputs: Inputs, *, named: str, seed: int
+    algorithm: NetworkAlgorithm, policy: Policy, inputs: Inputs, *, named: str, seed: int
 ) -> Networks:
-    """Build the networks of an algorithm. Their initial weights depend on `seed` alone.
+    """Build the networks of an algorithm. Their initial weights depend on `seed` alone; those of an
+    encoder are the policy's.
 
     Args:
+        policy: gives its spec, and copies of its encoder for networks that encode.
         inputs: one row of inputs, as the policy prepares them.
         named: name of the algorithm, for error messages.
 
     Raises:
         AlgorithmError: `networks()` returned other networks than `AlgorithmNeeds.networks` lists,
             or an entry of that list has a reserved name, or acts with a target network that it does
-            not have.
+            not have; or one encodes, and the policy offers no features.
     """
     needs: AlgorithmNeeds = algorithm.needs
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(generator(seed, "networks").integers(2**31)))
-        modules = algorithm.networks(policy, inputs)
-    names = [network.name for network in needs.networks]
-    invalid = [name for name in names if name in ("policy", "value") or "." in name]
+        modules = algorithm.networks(policy.spec, inputs)
+    names = [network.name for network in needs.networks if not network.encodes]
+    listed = [network.name for network in needs.networks]
+    invalid = [name for name in listed if name in ("policy", "value") or "." in name]
     invalid += [
         network.name
         for network in needs.networks
@@ -158,4 +165,23 @@ def make_networks(
             "acts_with='target' has a polyak factor",
             hint="AlgorithmNeeds.networks and networks() must agree",
         )
-    return Networks(modules, needs.networks)
+    encoders = {
+        network.name: _frozen_encoder(policy, named)
+        for network in needs.networks
+        if network.encodes
+    }
+    return Networks({**modules, **encoders}, needs.networks)
+
+
+def _frozen_encoder(policy: Policy, named: str) -> nn.Module:
+    """Return a copy of the policy's encoder.
+
+    Raises:
+        AlgorithmError: the policy offers no features.
+    """
+    if not policy.spec.feature_size:
+        raise AlgorithmError(
+            f"algorithm {named} reads features of the policy, and {policy.spec.name} offers none",
+            hint="let AlgorithmNeeds.refusal refuse a policy whose PolicySpec.feature_size is 0",
+        )
+    return cast(EncodingPolicy, policy).frozen_encoder()

@@ -253,6 +253,11 @@ class ReplayStore:
     def inputs(self, rows: Tensor) -> dict[str, Tensor]:
         return self._gather(rows, lambda source, local: source.inputs(local))
 
+    def policy_inputs(self, rows: Tensor) -> dict[str, Tensor]:
+        """Return the inputs of rows without the outputs of decisions that are stored with them."""
+        inputs = self.inputs(rows)
+        return {name: inputs[name] for name in inputs if name not in self._needs.outputs}
+
     def actions(self, rows: Tensor) -> Tensor:
         return self._gather(rows, lambda source, local: source.actions(local))["actions"]
 
@@ -270,7 +275,7 @@ class ReplayStore:
         rows = self._rows["successes"]
         if not len(rows):
             return None
-        return SupervisedSamples(self.inputs(rows), *self.action_targets(rows))
+        return SupervisedSamples(self.policy_inputs(rows), *self.action_targets(rows))
 
     def demonstration(self, rows: Tensor) -> Tensor:
         (source,) = self._demonstrations

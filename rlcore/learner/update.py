@@ -117,7 +117,7 @@ class Learner:
             inputs = self._policy.prepare(random_observation(env, 1))
             self._networks = make_networks(
                 cast(NetworkAlgorithm, algorithm),
-                self._policy.spec,
+                self._policy,
                 inputs,
                 named=algorithm_config.name,
                 seed=seed,

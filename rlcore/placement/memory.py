@@ -169,6 +169,9 @@ def memory_per_process(
     many as it uses in turns, for copies of stored decisions and, on cores, for activations. With
     `recomputes` they return to the system.
 
+    A copy of the policy's encoder, which is an algorithm's network too, counts as P b, its upper
+    bound.
+
     Parameters that a bf16 model holds in fp32 (adapters, which need no master copies) are counted
     like the others. The driver's memory on an accelerator is not included
     (:func:`driver_memory`).
@@ -217,7 +220,9 @@ def memory_per_process(
             state = 0
             stepping = 0
     for network in networks:
-        if learns:
+        if network.encodes:
+            weights += spec.parameters * size
+        elif learns:
             copies = _NETWORK_COPIES + (network.polyak is not None)
             state += copies * _FP32 * network.parameters
         elif network.acts_with:

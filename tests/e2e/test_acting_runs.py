@@ -11,6 +11,7 @@ import pytest
 import torch
 from internals import assemble, compose, find_checkpoint, train
 from resume_cases import go_on, play
+from safetensors.torch import load_file
 from sameness import assert_same, numbers, tensors
 
 import rlcore
@@ -55,6 +56,28 @@ def start(log_path: Path, name: str, *overrides: str) -> Path:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return start(tmp_path_factory.mktemp("runs"), "whole", LOCAL)
+
+
+GAUSSIAN = ["model=gaussian", "algorithm.critic_features=policy", LOCAL]
+
+
+@pytest.mark.long
+def test_critics_on_the_policys_features_are_those_of_the_start(tmp_path: Path):
+    run = start(tmp_path, "run", *GAUSSIAN, "algorithm.time_limits=bootstrap")
+    assert numbers(run)[-2]["train/edit/ready"] == 1.0
+    steps = sorted((run / "checkpoints").glob("step_*"))
+    first, last = (load_file(step / "actor/acting/networks.safetensors") for step in steps[::2])
+    began = load_file(run / "sft/model.safetensors")
+    ended = load_file(steps[-1] / "actor/model.safetensors")
+    weights = [name for name in began if name.startswith("encoder.")]
+    assert weights
+    for name in weights:
+        assert torch.equal(first[name], began[name]) and torch.equal(last[name], began[name])
+    assert not all(torch.equal(ended[name], began[name]) for name in weights)
+    again = tmp_path / "again"
+    shutil.copytree(run, again)
+    go_on(again / "checkpoints/step_000001")
+    assert_same(run, again)
 
 
 @pytest.mark.long

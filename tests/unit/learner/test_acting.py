@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import re
 from dataclasses import replace
@@ -98,6 +99,59 @@ def made(folder=None, *, seed=0):
 def learner_of(policy):
     actor = ActorConfig(global_batch_size=4, micro_batch_size=4)
     return Learner(policy, Shifting(), actor, AlgorithmConfig(name="shifting"), seed=0, env=ENV)
+
+
+class Encoding(ToyPolicy):
+    """A toy policy that offers three features of its state."""
+
+    def __init__(self, config, env):
+        super().__init__(config, env)
+        self.spec = replace(self.spec, feature_size=3)
+        self.features = nn.Linear(2, 3)
+
+    def frozen_encoder(self):
+        return copy.deepcopy(self.features).requires_grad_(False)
+
+
+class Reading(Shifting):
+    needs = replace(
+        Shifting.needs,
+        networks=(
+            *Shifting.needs.networks,
+            NetworkNeeds("eyes", lr=0.0, acts_with="online", encodes=True),
+        ),
+    )
+
+    def acting_head(self, policy, env, networks):
+        return ShiftingActs(networks)
+
+
+def reading(policy):
+    return with_acting_networks(policy, Reading(), ENV, named="reading", seed=0, folder=None)
+
+
+def test_an_encoder_is_a_copy_that_no_update_changes(play):
+    torch.manual_seed(0)
+    policy = Encoding(MODEL, ENV)
+    acting = reading(policy)
+    actor = ActorConfig(global_batch_size=4, micro_batch_size=4)
+    learner = Learner(acting, Reading(), actor, AlgorithmConfig(name="reading"), seed=0, env=ENV)
+    began = policy.features.weight.detach().clone()
+    with torch.no_grad():
+        policy.features.weight.add_(1.0)
+    learner.update(play(value_width=0), 0)
+    assert torch.equal(acting.networks["eyes"].weight, began)
+    saved = learner.state_dict()["tensors"]
+    assert torch.equal(saved["networks.live.eyes.weight"], began)
+    assert not [name for name in saved if name.startswith("optimizer.") and "eyes" in name]
+    # it is sent to those who act once, with all weights
+    assert "networks.eyes.weight" not in named_weights(acting, "trained")
+    assert "networks.eyes.weight" in named_weights(acting, "all")
+
+
+def test_a_policy_without_features_has_no_encoder(refused):
+    with refused(AlgorithmError, "reading", "toy", "feature_size"):
+        reading(ToyPolicy(MODEL, ENV))
 
 
 @pytest.fixture

@@ -246,3 +246,12 @@ def test_networks_of_an_algorithm_are_counted_where_it_learns():
         bare = memory_per_process(role, spec, "fp32", batch=Batch())
         need = memory_per_process(role, spec, "fp32", networks=own, batch=Batch(replay=7))
         assert (need.state - bare.state, need.host - bare.host) == (state, replay)
+
+
+def test_a_copy_of_the_policys_encoder_counts_as_the_policy_in_each_policy_process():
+    spec = PolicySpec("policy", 0, 0, 1, 1, 1, parameters=10)
+    own = (NetworkNeeds("eyes", 0.0, acts_with="online", encodes=True),)
+    for role in ("actor", "rollout"):
+        bare = memory_per_process(role, spec, "bf16", batch=Batch())
+        need = memory_per_process(role, spec, "bf16", networks=own, batch=Batch())
+        assert (need.weights - bare.weights, need.state - bare.state) == (20, 0)

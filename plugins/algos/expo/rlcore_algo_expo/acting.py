@@ -6,6 +6,7 @@ Legend: B rows, F features, C actions of a chunk, A entries of an action, S samp
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,13 +14,13 @@ import torch
 from rlcore_off_policy.arms import UNUSED, Arms
 from rlcore_off_policy.critic import ActionRange, Critic
 from rlcore_off_policy.exploration import Exploration
-from torch import Tensor
+from torch import Tensor, nn
 
 from rlcore.contracts.protocols import Inputs, Policy, PolicyOutput
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import EnvSpec
 from rlcore_algo_expo.edit import EditActor
-from rlcore_algo_expo.settings import ExpoConfig
+from rlcore_algo_expo.settings import FEATURES, ExpoConfig
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Choice:
         config: gives the numbers of samples and edits, and `caution`.
         explore: moves what is chosen in training episodes; None: they are not moved.
         factors: draws the factor on the edits of an episode; None: it is 1.
+        encoder: gives the features of the policy that the critic sees; None: it sees none.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Choice:
         config: ExpoConfig,
         explore: Exploration | None = None,
         factors: Arms | None = None,
+        encoder: nn.Module | None = None,
     ) -> None:
         self.range = ActionRange(env)
         self._tasks = env.tasks
@@ -69,6 +72,7 @@ class Choice:
         self._config = config
         self._explore = explore
         self._factors = factors
+        self._encoder = encoder
 
     def act(
         self, policy: Policy, inputs: Inputs, keys: RowKeys, *, deterministic: bool
@@ -80,6 +84,10 @@ class Choice:
         """
         factors = None
         recorded = {}
+        seen = {name: torch.from_numpy(array) for name, array in inputs.items()}
+        if self._encoder is not None:
+            recorded[FEATURES] = self._encoder(seen).cpu()
+            seen[FEATURES] = recorded[FEATURES]
         if self._factors is not None:
             number, training = self._factors.draw(keys, self._tasks)
             factors = self._factors.values.cpu()[number]
@@ -89,7 +97,7 @@ class Choice:
         if not self._edit.ready:
             output = policy.act(inputs, keys, deterministic=deterministic)
         else:
-            output = self._choose(policy, inputs, keys, factors, deterministic=deterministic)
+            output = self._choose(policy, inputs, seen, keys, factors, deterministic=deterministic)
         output = replace(output, replay={**output.replay, **recorded})
         if self._explore is None or deterministic:
             return output
@@ -99,6 +107,7 @@ class Choice:
         self,
         policy: Policy,
         inputs: Inputs,
+        seen: Mapping[str, Tensor],
         keys: RowKeys,
         factors: Tensor | None,
         *,
@@ -107,6 +116,7 @@ class Choice:
         """Return the best candidate of each row, and the first sample where its factor is 0.
 
         Args:
+            seen: what the critic sees, `{name: [B, ...]}`.
             factors: on the edits of each row, `[B]` on the host; None: all are 1.
         """
         count = self._config.samples
@@ -114,10 +124,9 @@ class Choice:
         device = self._edit.ready.device
         self.range.to(device)
         actions = torch.from_numpy(output.actions).to(device).unflatten(0, (count, len(keys)))
-        tensors = {name: torch.from_numpy(array) for name, array in inputs.items()}
         if factors is not None:
             factors = factors.to(device)
-        features = self._critic.features(tensors)
+        features = self._critic.features(seen)
         best = self.best(features, self.range.units(actions), keys, factors)
         drawn = best.index % count
         row = torch.arange(len(keys), device=device)

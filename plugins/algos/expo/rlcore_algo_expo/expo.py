@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import cast
 
+import numpy as np
 import torch
 from rlcore_off_policy.arms import Arms
 from rlcore_off_policy.critic import Critic, least_of_two
@@ -33,7 +34,13 @@ from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import EnvSpec, PolicySpec
 from rlcore_algo_expo.acting import Choice, samples
 from rlcore_algo_expo.edit import EditActor, edit_imitation
-from rlcore_algo_expo.settings import CRITIC_HIDDEN, ExpoConfig, needs
+from rlcore_algo_expo.settings import (
+    CRITIC_HIDDEN,
+    FEATURES,
+    ExpoConfig,
+    critic_width,
+    needs,
+)
 
 
 class EXPO:
@@ -65,11 +72,12 @@ class EXPO:
         entries = policy.action_dim
         ends = config.time_limits == "end"
         critic = Critic(
-            inputs,
+            self._seen(policy, inputs),
             actions * entries,
             heads=config.critics,
             hidden=CRITIC_HIDDEN,
             initial=config.initial_value,
+            width=critic_width(config),
             scalars=ends,
         )
         if ends:
@@ -87,6 +95,13 @@ class EXPO:
             made["factors"] = Arms(config.edit_factors, "edit_factor")
         return made
 
+    def _seen(self, policy: PolicySpec, inputs: Inputs) -> Inputs:
+        """Return what the critics see of one row of inputs: all, or features and floats alone."""
+        if self._config.critic_features == "inputs":
+            return inputs
+        floats = {name: array for name, array in inputs.items() if array.dtype.kind == "f"}
+        return {**floats, FEATURES: np.zeros((1, policy.feature_size), np.float32)}
+
     def acting_head(
         self, policy: PolicySpec, env: EnvSpec, networks: Mapping[str, nn.Module]
     ) -> Choice:
@@ -94,7 +109,7 @@ class EXPO:
         edit = cast(EditActor, networks["edit"])
         explore = cast(Exploration | None, networks.get("explore"))
         factors = cast(Arms | None, networks.get("factors"))
-        return Choice(env, critic, edit, self._config, explore, factors)
+        return Choice(env, critic, edit, self._config, explore, factors, networks.get("encoder"))
 
     def updates(self, learning: Learning) -> Iterator[Step]:
         """Yield the steps of critics and edits, then the supervised steps of the policy.
@@ -188,7 +203,11 @@ class EXPO:
         choice = self._choice(learning)
         range_ = choice.range.to(after.discounts.device)
         if config.target_samples:
-            inputs = {name: tensor.cpu().numpy() for name, tensor in after.inputs.items()}
+            inputs = {
+                name: tensor.cpu().numpy()
+                for name, tensor in after.inputs.items()
+                if name != FEATURES
+            }
             count = config.target_samples
             output = samples(learning.policy, inputs, keys, count, deterministic=False)
             chunks = torch.from_numpy(output.actions).unflatten(0, (count, len(rows)))

@@ -6,15 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rlcore_off_policy.sizes import actor_parameters, critic_parameters
+from rlcore_off_policy.sizes import WIDTH, actor_parameters, critic_parameters
 from rlcore_off_policy.time_limits import time_limits_key
 
 from rlcore.config.schema import AlgorithmConfig, NetworkOptimConfig, When, key
 from rlcore.contracts.errors import ConfigError
-from rlcore.contracts.specs import AlgorithmNeeds, NetworkNeeds, ReplayNeeds
+from rlcore.contracts.specs import AlgorithmNeeds, NetworkNeeds, PolicySpec, ReplayNeeds
 
 CRITIC_HIDDEN = (256, 256)
 EDIT_HIDDEN = (256, 256, 256)
+FEATURES = "policy_features"
+"""Name under which the replay stores the features of the policy's encoder."""
+FEATURES_WIDTH = 256
+"""Features that critics make of those of the policy and the state; 64 would squeeze 2,048."""
 
 
 @dataclass
@@ -70,6 +74,13 @@ class ExpoConfig(AlgorithmConfig):
         minimum=0,
     )
     critics: int = key("critics in the ensemble", 5, minimum=1)
+    critic_features: str = key(
+        "what critics and edits see beside the chunk: inputs: images, state and words, through a "
+        "small encoder of their own; policy: features of the policy's own encoder as it is when "
+        "the run starts, for models that offer them, and the state, as in RL-token actors",
+        "inputs",
+        choices=("inputs", "policy"),
+    )
     caution: float = key(
         "a chunk is scored by the mean of the critics minus this many of their standard "
         "deviations, because critics disagree on chunks unlike the training data",
@@ -149,6 +160,24 @@ class ExpoConfig(AlgorithmConfig):
     )
 
 
+def critic_width(config: ExpoConfig) -> int:
+    """Return the width of the critics' encoder."""
+    return FEATURES_WIDTH if config.critic_features == "policy" else WIDTH
+
+
+class ExpoNeeds(AlgorithmNeeds):
+    """The needs of EXPO, whose critics may see features that the policy must offer."""
+
+    def refusal(self, policy: PolicySpec) -> str | None:
+        """Return why EXPO can't train a policy: it offers no features, and critics want them."""
+        if policy.feature_size or not any(network.encodes for network in self.networks):
+            return None
+        return (
+            f"algorithm.critic_features must be inputs for {policy.name}, which offers no features "
+            "of its encoder (PolicySpec.feature_size), got policy"
+        )
+
+
 def needs(config: ExpoConfig) -> AlgorithmNeeds:
     """Return the needs: a replay, target critics and edits that act, and, with `imitation_steps`, a
     policy that can imitate.
@@ -167,7 +196,7 @@ def needs(config: ExpoConfig) -> AlgorithmNeeds:
     critic = NetworkNeeds(
         "critic",
         config.critic_lr,
-        critic_parameters(config.critics, CRITIC_HIDDEN),
+        critic_parameters(config.critics, CRITIC_HIDDEN, critic_width(config)),
         polyak=config.lag,
         acts_with="target",
         optim=config.critic_optim.adamw,
@@ -175,23 +204,28 @@ def needs(config: ExpoConfig) -> AlgorithmNeeds:
     edit = NetworkNeeds(
         "edit",
         config.edit_lr,
-        actor_parameters(EDIT_HIDDEN),
+        actor_parameters(EDIT_HIDDEN, critic_width(config)),
         acts_with="online",
         optim=config.edit_optim.adamw,
     )
     # these have buffers alone
     explore = NetworkNeeds("explore", 0.0, acts_with="online")
     factors = NetworkNeeds("factors", 0.0, acts_with="online")
-    return AlgorithmNeeds(
+    encoder = NetworkNeeds("encoder", 0.0, acts_with="online", encodes=True)
+    sees_policy = config.critic_features == "policy"
+    return ExpoNeeds(
         exact_logprobs=False,
         networks=(
             critic,
             edit,
+            *([encoder] if sees_policy else []),
             *([explore] if config.explore else []),
             *([factors] if config.edit_factors else []),
         ),
         replay=ReplayNeeds(
-            config.replay_mib * 2**20, final_decisions=config.time_limits == "bootstrap"
+            config.replay_mib * 2**20,
+            outputs=(FEATURES,) if sees_policy else (),
+            final_decisions=config.time_limits == "bootstrap",
         ),
         demonstrations=bool(config.explore) or (imitates and config.demonstrations > 0),
         imitation=imitates,

@@ -11,7 +11,7 @@ import torch
 from rlcore_algo_expo.acting import Choice
 from rlcore_algo_expo.edit import EditActor, edit_imitation
 from rlcore_algo_expo.expo import EXPO
-from rlcore_algo_expo.settings import ExpoConfig, needs
+from rlcore_algo_expo.settings import FEATURES, ExpoConfig, needs
 from rlcore_off_policy.arms import Arms, slots
 from rlcore_off_policy.critic import Critic
 from torch import nn
@@ -438,3 +438,43 @@ def test_critics_and_edits_have_optimizers_of_their_own():
     found = {network.name: (network.lr, network.optim) for network in needs(config).networks}
     plain = AdamW(0.9, 0.999, 1e-8, 0.0, None)
     assert found == {"critic": (1e-3, AdamW(weight_decay=0.01)), "edit": (3e-4, plain)}
+
+
+class Doubling(nn.Module):
+    """An encoder whose only feature is twice the input."""
+
+    def forward(self, inputs):
+        return 2 * inputs["x"].float()
+
+
+def test_critics_see_the_policys_features_and_no_images():
+    config = ExpoConfig(critic_features="policy", samples=2)
+    policy = replace(SPEC, feature_size=1)
+    image = np.zeros((1, 8, 8, 3), np.uint8)
+    row = {"x": np.zeros((1, 1), np.float32), "image": image, "words": np.zeros((1, 2), np.int32)}
+    made = EXPO(config).networks(policy, row)
+    encoder = made["critic"].encoder
+    # the feature and the float, through one layer of 256
+    assert encoder.size == 256 and not encoder.looks and encoder.words is None
+    assert encoder.state[0].in_features == 2
+    asked = needs(config)
+    assert asked.replay.outputs == (FEATURES,)
+    assert [network.name for network in asked.networks if network.encodes] == ["encoder"]
+    assert asked.refusal(policy) is None
+    assert "algorithm.critic_features" in (asked.refusal(SPEC) or "")
+    assert needs(ExpoConfig()).refusal(SPEC) is None
+
+    acting = {"critic": made["critic"], "edit": made["edit"], "encoder": Doubling()}
+    head = EXPO(config).acting_head(policy, ENV, acting)
+    seen = []
+    features = made["critic"].features
+    made["critic"].features = lambda inputs, shift=None: (seen.append(inputs), features(inputs))[1]
+    inputs = {"x": np.array([[1.0], [2.0]], np.float32)}
+    for ready in (0.0, 1.0):
+        made["edit"].ready.fill_(ready)
+        with torch.no_grad():
+            output = head.act(Counting(policy), inputs, KEYS, deterministic=False)
+        # recorded for the replay from the first decision on, as critics learn before they act
+        assert output.replay[FEATURES].tolist() == [[2.0], [4.0]]
+    (once,) = seen
+    assert once[FEATURES].tolist() == [[2.0], [4.0]]

@@ -10,6 +10,7 @@ Legend: B rows, C actions of a chunk, A entries.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 import math
@@ -62,7 +63,8 @@ def make(config: GaussianConfig, *, env_spec: EnvSpec) -> GaussianPolicy:
 
 
 class GaussianPolicy(nn.Module):
-    """A squashed Gaussian policy; see :class:`rlcore.contracts.protocols.ReparameterizedPolicy`.
+    """A squashed Gaussian policy; see :class:`rlcore.contracts.protocols.ReparameterizedPolicy` and
+    :class:`rlcore.contracts.protocols.EncodingPolicy`.
 
     The critic has an encoder of its own, so that its loss does not move the policy's features.
     """
@@ -155,6 +157,9 @@ class GaussianPolicy(nn.Module):
         error = mean.tanh() - self.range.units(actions.to(mean.device))
         weight = mask.to(mean.device, torch.float32)
         return (error.square().mean(-1) * weight).sum(1) / weight.sum(1)
+
+    def frozen_encoder(self) -> nn.Module:
+        return copy.deepcopy(self.encoder).requires_grad_(False)
 
     def fit_normalizer(self, demonstrations: Sequence[Demonstration]) -> None:
         states = np.concatenate([demonstration.states for demonstration in demonstrations])

@@ -86,6 +86,7 @@ def policy_spec(config: GaussianConfig, env: EnvSpec) -> PolicySpec:
         activations=_activations(config, env),
         sample_bytes=pixels + 2 * WORDS + 4 * numbers,
         reparameterized=True,
+        feature_size=_encoded(config, env)[1],
     )
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import torch
 from rlcore_flow.actor import FlowActor
 from rlcore_flow.heads import CriticConfig
 from rlcore_flow.policy import FlowPolicy, adapt, flow_config
@@ -21,6 +20,7 @@ from torch import Tensor
 
 from rlcore.contracts.specs import EnvSpec, PolicySpec
 from rlcore_model_openpi import pretrained
+from rlcore_model_openpi.encoder import PrefixEncoder, prefix_inputs
 from rlcore_model_openpi.network.pi0 import PiNetwork, PrefixInputs
 from rlcore_model_openpi.processor import Processor
 from rlcore_model_openpi.resolved import Resolved, masked_images, resolve
@@ -58,7 +58,7 @@ def make(config: OpenPIModelConfig, *, env_spec: EnvSpec) -> OpenPIPolicy:
 
 
 class OpenPIPolicy(FlowPolicy[PiNetwork]):
-    """A π0 or π0.5 policy.
+    """A π0 or π0.5 policy; see also :class:`rlcore.contracts.protocols.EncodingPolicy`.
 
     Args:
         config: settings; :meth:`save_pretrained` writes them too.
@@ -81,6 +81,10 @@ class OpenPIPolicy(FlowPolicy[PiNetwork]):
         self.processor = processor
         self._masked_images = masked_images(config, processor.resolved)
 
+    def frozen_encoder(self) -> PrefixEncoder:
+        """Return a copy of the VLM, which reads cameras and prompt."""
+        return PrefixEncoder(self.actor.network, self._masked_images)
+
     def save_pretrained(self, path: Path) -> None:
         """Write an openpi checkpoint folder with heads and settings (see pretrained.py)."""
         pretrained.save(path, self.config, self.actor, self.processor)
@@ -88,22 +92,7 @@ class OpenPIPolicy(FlowPolicy[PiNetwork]):
     def _network_inputs(self, inputs: Mapping[str, Tensor]) -> tuple[PrefixInputs, Tensor, Tensor]:
         """Convert stored inputs to prefix, state `[B, D]` and elapsed `[B]` on the device."""
         device = self._device
-        # uint8 [B, I, h, w, 3] -> float [B, I, 3, h, w] in [-1, 1]
-        pixels = inputs["images"].to(device).permute(0, 1, 4, 2, 3)
-        images = pixels.to(torch.float32) / 255.0 * 2.0 - 1.0
-        image_masks = torch.ones(images.shape[:2], dtype=torch.bool, device=device)
-        if self._masked_images:
-            rows = len(images)
-            missing = self._masked_images
-            black = images.new_full((rows, missing, *images.shape[2:]), -1.0)
-            images = torch.cat([images, black], dim=1)
-            image_masks = torch.cat([image_masks, image_masks.new_zeros(rows, missing)], dim=1)
-        prefix = PrefixInputs(
-            images=images,
-            image_masks=image_masks,
-            tokens=inputs["tokens"].to(device, torch.int64),
-            token_mask=inputs["token_mask"].to(device),
-        )
+        prefix = prefix_inputs(inputs, self._masked_images, device)
         return prefix, inputs["state"].to(device), inputs["elapsed"].to(device)
 
 

@@ -89,6 +89,7 @@ def policy_spec(config: OpenPIModelConfig, env_spec: EnvSpec) -> PolicySpec:
         has_blocks=True,
         starts_from_noise=True,
         has_samples=True,
+        feature_size=resolved.size.vlm_width,
         noise_shape=(resolved.size.action_horizon, resolved.size.action_dim),
         exploration_key=exploration_key(config.openpi, "openpi"),
         unused_parameters=_unused_parameters(config, resolved),

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from rlcore_model_openpi.encoder import prefix_inputs
 from rlcore_model_openpi.policy import OpenPIPolicy, make
 from rlcore_model_openpi.settings import OpenPIConfig, OpenPIModelConfig
 
@@ -309,3 +310,21 @@ def test_bf16_acts_and_agrees_roughly(env_spec, observe):
     assert out.logprobs.dtype == again.values.dtype == torch.float32
     torch.testing.assert_close(again.logprobs, out.logprobs, atol=2e-2, rtol=0)
     torch.testing.assert_close(again.values, out.values, atol=2e-2, rtol=0)
+
+
+def test_the_frozen_encoder_pools_what_the_vlm_makes_of_existing_tokens(env_spec, observe):
+    policy = build(env_spec)
+    inputs = as_tensors(policy.prepare(observe(env_spec, 3)))
+    encoder = policy.frozen_encoder()
+    features = encoder(inputs)
+    prefix = prefix_inputs(inputs, 0, torch.device("cpu"))
+    with torch.no_grad():
+        network = policy.actor.network
+        output = network.encode_prefix(prefix, inputs["state"], need_output=True).output
+    cameras = policy.actor.network.size.image_tokens * prefix.images.shape[1]
+    assert features.shape == (len(output), policy.spec.feature_size)
+    for row, words in enumerate(prefix.token_mask.sum(1).tolist()):
+        existing = output[row, : cameras + words]
+        torch.testing.assert_close(features[row], existing.mean(0), atol=1e-6, rtol=1e-5)
+    shake(policy)
+    assert torch.equal(encoder(inputs), features)

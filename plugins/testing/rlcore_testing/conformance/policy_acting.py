@@ -33,6 +33,7 @@ from rlcore_testing.conformance.policy_subject import (
 )
 from rlcore_testing.conformance.threads import drawing_nothing
 
+FROZEN = "frozen_encoder returns a copy without gradients; see EncodingPolicy"
 LATER = 100_000  # updates after which any annealing is over
 
 
@@ -158,6 +159,27 @@ class ActingChecks(PolicySubject):
         label = "of two decisions for each row, against those for inputs repeated twice"
         hint = "key s B + b is that of decision s of row b; see SamplingPolicy"
         require_arrays(label, got, expected, hint, atol=self.tolerance)
+
+    def test_its_encoder_is_a_frozen_copy_that_encodes_row_by_row(self) -> None:
+        size = self.spec.feature_size
+        skip_unless(size > 0, "spec.feature_size is 0: it offers no features")
+        encoder = self.policy.frozen_encoder()
+        features = encoder(as_tensors(self.inputs))
+        require("shape of the features", tuple(features.shape), (ROWS, size), FROZEN)
+        require("dtype of the features", features.dtype, torch.float32, FROZEN)
+        trained = [name for name, tensor in encoder.named_parameters() if tensor.requires_grad]
+        require("the list of its parameters that require gradients", trained, [], FROZEN)
+        own = {id(tensor) for tensor in self.policy.parameters()}
+        shared = [name for name, tensor in encoder.named_parameters() if id(tensor) in own]
+        require("the list of its parameters that are the policy's", shared, [], FROZEN)
+        alone = encoder(as_tensors(rows_of(self.inputs, SOME)))
+        label = f"features of rows {SOME.tolist()} alone, against all {ROWS} together"
+        expected = {"features": features[torch.from_numpy(SOME)]}
+        require_arrays(label, {"features": alone}, expected, KEYED, atol=self.tolerance)
+        assert not torch.equal(features[0], features[1]), (
+            "two rows of other inputs have equal features, expected what the policy sees of them"
+            "\n  hint: see EncodingPolicy"
+        )
 
     def test_a_row_does_not_depend_on_its_place_in_a_fixed_batch(self) -> None:
         """Nor on the other rows of the batch.

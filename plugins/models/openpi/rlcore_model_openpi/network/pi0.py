@@ -172,6 +172,19 @@ class PiNetwork(FlowNetwork):
             torch.cat([image_mask, inputs.token_mask], dim=1),
         )
 
+    def read_prefix(
+        self, inputs: PrefixInputs, *, need_output: bool
+    ) -> tuple[list[KeysValues], Tensor | None, Tensor]:
+        """Run the VLM alone: return its keys and values per layer, its output `[B, P, VLM width]`
+        if needed, and the mask of existing tokens, bool `[B, P]`."""
+        tokens, mask = self.embed_prefix(inputs)
+        padding = ~mask[:, None, :, None]
+        allowed = AttentionMask(mask[:, None, None, :] | padding, uniform=padding)
+        layers, output = self.language_model.encode(
+            tokens, mask.cumsum(dim=1) - 1, allowed, need_output=need_output
+        )
+        return layers, output, mask
+
     def encode_prefix(
         self, inputs: PrefixInputs, state: Tensor, *, need_output: bool = False
     ) -> PrefixCache:
@@ -182,12 +195,7 @@ class PiNetwork(FlowNetwork):
             state: not read here: π0's expert reads it, and π0.5 has it in the prompt or not at all.
             need_output: also compute the VLM's output, for a critic that reads it.
         """
-        tokens, mask = self.embed_prefix(inputs)
-        padding = ~mask[:, None, :, None]
-        allowed = AttentionMask(mask[:, None, None, :] | padding, uniform=padding)
-        layers, output = self.language_model.encode(
-            tokens, mask.cumsum(dim=1) - 1, allowed, need_output=need_output
-        )
+        layers, output, mask = self.read_prefix(inputs, need_output=need_output)
         own = torch.arange(self.size.suffix_len, device=mask.device)
         rotate = self.expert.rotation(mask.sum(dim=1, keepdim=True) + own)
         return PrefixCache(layers, self._suffix_mask(mask), rotate, inputs.tokens.shape[1], output)
