@@ -103,6 +103,8 @@ def bind_layers(
             )
         if env.env_type in registry.names("env"):
             env.resolve(registry.get("env", env.env_type).spec)
+            if origin is not None:
+                env.derive()
     config.freeze()
     if errors:
         raise IncompleteRecipeError(errors, config)

@@ -103,6 +103,13 @@ class EnvConfig(Settings):
         """
         return None
 
+    def derive(self) -> None:
+        """Set keys that are null from what the env itself states, such as its time limit.
+
+        Called while a configuration is composed, but not when that of an earlier run is loaded,
+        which holds what was derived then.
+        """
+
     def resolve(self, spec: ComponentSpec) -> None:
         """Set values that depend on this machine. Called while a configuration is composed.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 from rlcore_simulation.env import SimulatedEnv
 from rlcore_simulation.simulator import SimulatorSource
@@ -23,12 +24,15 @@ def make_env(
 ) -> Env:
     """Make the env of env worker `rank`, with `num_envs` rows.
 
-    Unless rlcore vectorizes the env in processes, it is a vector env of gymnasium in this process.
+    A null time limit is the env's own. Unless rlcore vectorizes the env in processes, it is a
+    vector env of gymnasium in this process.
     """
+    spec = env_spec(config)
+    config = replace(config, max_episode_steps=spec.max_episode_steps)
     if config.vectorization != PROCESSES:
         os.environ.update(HEADLESS)  # the env runs in this process
         from rlcore_env_gymnasium.vector import VectorEnv
 
         return VectorEnv(config, num_envs)
     rows = {"num_envs": num_envs, "first_slot": rank * num_envs}
-    return SimulatedEnv(env_spec(config), SOURCE, config, **rows, num_processes=num_processes)
+    return SimulatedEnv(spec, SOURCE, config, **rows, num_processes=num_processes)

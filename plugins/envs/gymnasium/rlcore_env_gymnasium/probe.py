@@ -1,7 +1,8 @@
 """Make a gymnasium env, read its observations, and measure its properties.
 
-As a script, it reads `{"id", "kwargs"}` as JSON from standard input, and prints the measured facts
-as JSON. It imports only gymnasium and numpy, so that it runs in any interpreter that has the env.
+As a script, it reads `{"id", "kwargs", "folder"}` as JSON from standard input, and prints the
+measured facts as JSON. It imports only gymnasium and numpy, so that it runs in any interpreter that
+has the env.
 """
 
 from __future__ import annotations
@@ -22,26 +23,37 @@ from gymnasium import spaces
 REGISTER = ("gymnasium_robotics", "shimmy", "ale_py", "minigrid", "panda_gym", "highway_env")
 """Packages that register envs when they are imported."""
 PICTURE = "picture"
+RANGES = ((0.0, 1.0), (0.0, 255.0), (-1.0, 1.0))
+"""Bounds of pictures of floats: black and white."""
+SMALLEST = 16  # side of an array without channels that is a picture
 STEPS = 8
 CLOSE = 1e-3  # absolute tolerance with which starts are "close"
 
 
-def known(env_id: str) -> Any:
+def known(env_id: str, folder: str | None = None) -> Any:
     """Return gymnasium's spec of an id, `Name-v0` or `module:Name-v0`.
 
-    For an unknown id, the packages in `REGISTER` are imported one after the other until one of them
-    registers it.
+    A class that its module does not register is registered under its name, `module:Name`. For an
+    unknown id, packages are imported one after the other until one of them registers it: the one
+    called like its namespace, as in `gym_pusht/PushT-v0`, then those in `REGISTER`.
+
+    Args:
+        env_id: the id.
+        folder: a further folder in which modules are looked for, after all others.
 
     Raises:
         ImportError: no package registers the id. The message lists the imports that failed.
     """
+    if folder is not None and folder not in sys.path:
+        sys.path.append(folder)
     module, _, name = env_id.rpartition(":")
     if module:
-        importlib.import_module(module)
+        _register_class(importlib.import_module(module), name)
+    namespace = name.partition("/")[0] if "/" in name else ""
     failed = []
-    for package in ("", *REGISTER):
+    for package in ("", namespace, *REGISTER):
         try:
-            if package and importlib.util.find_spec(package):
+            if package.isidentifier() and importlib.util.find_spec(package):
                 importlib.import_module(package)
             return gymnasium.spec(name)
         except gymnasium.error.Error as error:
@@ -51,23 +63,33 @@ def known(env_id: str) -> Any:
     raise ImportError("; ".join([str(unknown), *failed]))
 
 
-def registered(env_id: str) -> Any:
+def _register_class(module: Any, name: str) -> None:
+    """Register an env class of a module under its own name, unless that is an id already."""
+    env = vars(module).get(name)
+    if isinstance(env, type) and issubclass(env, gymnasium.Env) and name not in gymnasium.registry:
+        gymnasium.register(name, entry_point=f"{module.__name__}:{name}")
+
+
+def registered(env_id: str, folder: str | None = None) -> Any:
     """Return a copy of gymnasium's spec of an id without time limit: rlcore applies its own."""
-    spec = copy.deepcopy(known(env_id))
+    spec = copy.deepcopy(known(env_id, folder))
     spec.max_episode_steps = None
     return spec
 
 
-def make(env_id: str, kwargs: Mapping[str, Any], *, renders: bool) -> Any:
+def make(
+    env_id: str, kwargs: Mapping[str, Any], *, renders: bool, folder: str | None = None
+) -> Any:
     """Make the env.
 
     Args:
         env_id: id of the env.
         kwargs: further arguments of `gymnasium.make`.
         renders: whether its `render` returns frames.
+        folder: see :func:`known`.
     """
     mode: dict[str, Any] = {"render_mode": "rgb_array"} if renders else {}
-    return gymnasium.make(registered(env_id), disable_env_checker=True, **mode, **kwargs)
+    return gymnasium.make(registered(env_id, folder), disable_env_checker=True, **mode, **kwargs)
 
 
 def leaves(space: Any, place: str = "") -> Iterator[tuple[str, Any]]:
@@ -95,10 +117,44 @@ def part(observation: Any, place: str) -> Any:
     return observation
 
 
-def is_picture(space: Any) -> bool:
-    """Check whether a space is one of pictures, uint8 `[H, W, 3]`."""
-    box = isinstance(space, spaces.Box)
-    return box and space.dtype == np.uint8 and len(space.shape) == 3 and space.shape[2] == 3
+def picture_size(space: Any) -> tuple[int, int] | None:
+    """Return height and width of the pictures of a space; None if it is none of pictures.
+
+    A picture is a Box `[H, W, 3]`, also with an alpha channel or a single one, or with its channels
+    first, or `[H, W]`. Entries are uint8, or floats between one of the pairs of bounds in `RANGES`.
+    """
+    if not isinstance(space, spaces.Box):
+        return None
+    if space.dtype != np.uint8 and not (
+        len(space.shape) == 3 and space.dtype.kind == "f" and _bounds(space) in RANGES
+    ):
+        return None
+    if len(space.shape) == 2:
+        return space.shape if min(space.shape) >= SMALLEST else None
+    if len(space.shape) != 3:
+        return None
+    if space.shape[2] in (1, 3, 4):
+        return space.shape[:2]
+    return space.shape[1:] if space.shape[0] in (1, 3) else None
+
+
+def picture(space: Any, value: Any) -> np.ndarray:
+    """Convert a picture of a space (:func:`picture_size`) to uint8 `[H, W, 3]`."""
+    pixels = np.asarray(value)
+    if pixels.dtype.kind == "f":
+        low, high = _bounds(space)
+        pixels = np.rint((pixels - low) / (high - low) * 255).clip(0, 255)
+    if pixels.ndim == 2:
+        pixels = pixels[..., None]
+    elif pixels.shape[2] not in (1, 3, 4):
+        pixels = np.moveaxis(pixels, 0, 2)
+    if pixels.shape[2] == 1:
+        pixels = np.repeat(pixels, 3, axis=2)
+    return np.ascontiguousarray(pixels[..., :3], dtype=np.uint8)
+
+
+def _bounds(space: Any) -> tuple[float, float]:
+    return float(space.low.min()), float(space.high.max())
 
 
 def numbers(space: Any, value: Any) -> np.ndarray:
@@ -115,6 +171,8 @@ def action_of(space: Any, action: np.ndarray) -> Any:
     if isinstance(space, spaces.Discrete):
         return int(space.start + np.argmax(action))
     clipped = np.clip(action.reshape(space.shape), space.low, space.high)
+    if space.dtype.kind in "iu":
+        clipped = np.rint(clipped)
     return clipped.astype(space.dtype)
 
 
@@ -130,7 +188,7 @@ def brought(before: set[str]) -> dict[str, str]:
     return {name: metadata.version(name) for name in sorted(names)}
 
 
-def measured(env_id: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def measured(env_id: str, kwargs: Mapping[str, Any], folder: str | None = None) -> dict[str, Any]:
     """Measure the facts of an env, as a mapping that JSON can hold.
 
     The same actions are played three times from seed 7: twice in one env, and in another env after
@@ -138,7 +196,7 @@ def measured(env_id: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     show whether the seed determines the start, and whether the whole episode is bitwise the same.
     """
     before = {*sys.modules}
-    spec = registered(env_id)
+    spec = registered(env_id, folder)
     limit = known(env_id).max_episode_steps
     probe = make(env_id, kwargs, renders=False)
     modes = probe.metadata.get("render_modes", [])
@@ -147,16 +205,16 @@ def measured(env_id: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     if "rgb_array" in modes:
         rendering = make(env_id, kwargs, renders=True)
         rendering.reset(seed=0)
-        picture = rendering.render()
-        frame = list(np.shape(picture)[:2]) if np.ndim(picture) == 3 else None
+        frame = _frame_size(rendering.render())
         # rendering may change the observations after it
         rendered = [played(rendering, seed=7, films=True)[0]]
         rendering.close()
     parts = [
         {
             "place": place,
-            "kind": PICTURE if is_picture(space) else _kind(space),
-            "size": list(space.shape[:2]) if is_picture(space) else _width(space),
+            "kind": PICTURE if picture_size(space) else _kind(space),
+            "size": picture_size(space) or _width(space),
+            "space": _described(space),
         }
         for place, space in leaves(probe.observation_space)
     ]
@@ -215,6 +273,8 @@ def played(env: Any, *, seed: int, films: bool = False) -> tuple[list[np.ndarray
 def _random_action(space: Any, random: np.random.Generator) -> Any:
     if isinstance(space, spaces.Discrete):
         return int(space.start + random.integers(space.n))
+    if not isinstance(space, spaces.Box):  # refused once it is measured
+        return space.sample()
     low = np.maximum(space.low, -1.0)
     high = np.minimum(space.high, 1.0)
     return random.uniform(low, np.maximum(low, high)).astype(space.dtype)
@@ -223,10 +283,10 @@ def _random_action(space: Any, random: np.random.Generator) -> Any:
 def _flat(env: Any, observation: Any) -> np.ndarray:
     parts = [
         np.asarray(part(observation, place), np.float64).reshape(-1)
-        if is_picture(space)
+        if picture_size(space)
         else numbers(space, part(observation, place))
         for place, space in leaves(env.observation_space)
-        if is_picture(space) or _width(space)
+        if picture_size(space) or _width(space)
     ]
     return np.concatenate([*parts, np.zeros(0)])
 
@@ -240,6 +300,21 @@ def _exactness(plays: Sequence[Sequence[np.ndarray]]) -> str:
     if all(np.array_equal(a, b, equal_nan=True) for a, b in pairs):
         return "bitwise"
     return "close" if all(np.allclose(a, b, atol=CLOSE, rtol=0) for a, b in pairs) else "none"
+
+
+def _frame_size(frame: Any) -> list[int] | None:
+    """Return height and width of what `render` returned; None unless it is uint8 `[H, W, 3]`."""
+    frame = np.asarray(frame)
+    colour = frame.ndim == 3 and frame.shape[2] == 3 and frame.dtype == np.uint8
+    return list(frame.shape[:2]) if colour else None
+
+
+def _described(space: Any) -> str:
+    """Return dtype, shape and bounds of a Box, or the name of another space, for messages."""
+    if not isinstance(space, spaces.Box):
+        return _kind(space)
+    low, high = _bounds(space)
+    return f"{space.dtype} {list(space.shape)} in [{low:g}, {high:g}]"
 
 
 def _kind(space: Any) -> str:
@@ -265,7 +340,7 @@ def _action(space: Any) -> dict[str, Any]:
 if __name__ == "__main__":
     request = json.load(sys.stdin)
     try:
-        answer: dict[str, Any] = measured(request["id"], request["kwargs"])
+        answer: dict[str, Any] = measured(request["id"], request["kwargs"], request["folder"])
     except (gymnasium.error.Error, ImportError, TypeError) as error:
         answer = {"error": f"{type(error).__name__}: {error}"}
     print("\n" + json.dumps(answer))

@@ -9,7 +9,7 @@ from typing import Any
 
 from rlcore_simulation.settings import SimulatedEnvConfig
 
-from rlcore.config.schema import When, key
+from rlcore.config.schema import TrustedKey, When, key
 
 PROCESSES = "processes"
 VECTORIZATIONS = (PROCESSES, "sync", "async", "vector_entry_point")
@@ -27,17 +27,27 @@ class GymnasiumConfig(SimulatedEnvConfig):
     env_type: str = key("registered name of the env", "gymnasium")
     id: str = key(
         "id of the env, as gymnasium.make takes it: CartPole-v1, or module:Name-v0 to import a "
-        "module first",
+        "module first; or module:Class, for a class that is not registered",
         "",
     )
-    kwargs: Any = key("further arguments of gymnasium.make, a mapping; null: none")
+    module_path: str | None = key(
+        "folder in which the module of the id is looked for, after all others; null: the current "
+        "one, if it has that module",
+        place="path",
+        trusted=TrustedKey(
+            "imports modules from", (None,), allowed="rlcore_env_gymnasium.modules:known"
+        ),
+    )
+    kwargs: Any = key(
+        "further arguments of gymnasium.make, a mapping; null: those that show pictures and state, "
+        "for the usual robotics envs, else none"
+    )
     cameras: Any = key(
         "cameras by name: render, or the place of a picture in the observation "
         "(pixels.top); {}: none; null: the pictures of the observation, or else render"
     )
     image_size: int | None = key(
-        "height and width to which pictures are resized; null: not resized",
-        64,
+        "height and width to which pictures are resized; null: they keep their size",
         minimum=1,
         magnitude_limit=4096,
     )
@@ -46,13 +56,21 @@ class GymnasiumConfig(SimulatedEnvConfig):
     )
     actions: Any = key(
         "meanings of the action's entries, in order, with their number, as in "
-        "{ee_delta_position: 3, gripper: 1}; null: joint_delta"
+        "{ee_delta_position: 3, gripper: 1}, or as a list of such mappings; null: those of the "
+        "usual robotics envs, else joint_delta"
     )
     success: str | None = key(
         "when the task is solved: info:NAME, terminated, reward:X or return:X, at least X "
-        "in a step or so far; null: info:is_success or info:success"
+        "in a step or so far; null: info:is_success or info:success, else the return at which the "
+        "env is registered as solved"
     )
-    instruction: str | None = key("instruction of its task; null: its id")
+    instruction: str | None = key(
+        "instruction of its task; null: a sentence for the usual robotics envs, else its id"
+    )
+    max_episode_steps: int | None = key(  # type: ignore[assignment]  # derive() replaces null
+        "time limit in env steps; null: the one that the env is registered with, else 100",
+        minimum=1,
+    )
     vectorization: str = key(
         "how rows are simulated: in processes of rlcore, or by gymnasium.make_vec in this mode",
         PROCESSES,
@@ -64,3 +82,9 @@ class GymnasiumConfig(SimulatedEnvConfig):
         choices=AUTORESETS,
         when=When("vectorization", VECTORIZATIONS[1:]),
     )
+
+    def derive(self) -> None:
+        # imported here because simulator processes import this module, but compose nothing
+        from rlcore_env_gymnasium.derive import fill
+
+        fill(self)

@@ -12,9 +12,9 @@ from rlcore_simulation.simulator import Step
 
 from rlcore.contracts.specs import Episode
 from rlcore_env_gymnasium.judge import Judge
-from rlcore_env_gymnasium.probe import action_of, leaves, make, numbers, part
+from rlcore_env_gymnasium.probe import action_of, leaves, make, numbers, part, picture
 from rlcore_env_gymnasium.settings import GymnasiumConfig
-from rlcore_env_gymnasium.spec import RENDER, camera_sources, env_spec, facts_of, state_parts
+from rlcore_env_gymnasium.spec import RENDER, instruction_of, places_of
 
 
 def make_pool(config: GymnasiumConfig) -> SimulatorCache[GymSimulator]:
@@ -31,8 +31,13 @@ class GymSimulator:
 
     def __init__(self, config: GymnasiumConfig) -> None:
         self._view = View(config)
-        self._sentence = env_spec(config).instructions[0]
-        self._env = make(config.id, dict(config.kwargs or {}), renders=self._view.renders)
+        self._sentence = instruction_of(config)
+        self._env = make(
+            config.id,
+            dict(config.kwargs or {}),
+            renders=self._view.renders,
+            folder=config.module_path,
+        )
         self._judge = Judge(config)
         self._seen: Any = None
         self._last: Step | None = None  # result of all further steps after the env ended
@@ -87,8 +92,10 @@ class GymSimulator:
         if renderer is not None and renderer.viewer is not None:
             renderer.viewer.make_context_current()
         frame = self._env.render() if self._view.renders else None
-        for name, picture in self._view.pictures(self._seen, frame).items():
-            out[name][:] = picture
+        for name, pixels in self._view.pictures(
+            self._env.observation_space, self._seen, frame
+        ).items():
+            out[name][:] = pixels
 
     def close(self) -> None:
         """Close the env."""
@@ -106,9 +113,7 @@ class View:
     """
 
     def __init__(self, config: GymnasiumConfig) -> None:
-        facts = facts_of(config)
-        self._places = [part["place"] for part in state_parts(config, facts)]
-        self._sources = camera_sources(config, facts)
+        self._sources, self._places = places_of(config)
         self._size = config.image_size
         self.renders = RENDER in self._sources.values()
 
@@ -123,21 +128,27 @@ class View:
         parts = [numbers(spaces[place], part(observation, place)) for place in self._places]
         return np.concatenate([*parts, np.zeros(0, np.float32)])
 
-    def pictures(self, observation: Any, frame: np.ndarray | None) -> dict[str, np.ndarray]:
+    def pictures(
+        self, space: Any, observation: Any, frame: np.ndarray | None
+    ) -> dict[str, np.ndarray]:
         """Return the picture of each camera, uint8 `[H, W, 3]`, resized to `config.image_size`.
 
         Args:
-            observation: the env's observation.
+            space: the env's observation space.
+            observation: an element of it.
             frame: result of the env's `render`; None if `renders` is false.
         """
+        spaces = dict(leaves(space))
         pictures = {}
         for name, source in self._sources.items():
-            picture = frame if source == RENDER else part(observation, source)
-            picture = np.ascontiguousarray(picture, dtype=np.uint8)
-            if self._size is not None and picture.shape[:2] != (self._size, self._size):
-                shrunk = Image.fromarray(picture).resize(
+            if source == RENDER:
+                pixels = np.ascontiguousarray(frame, dtype=np.uint8)
+            else:
+                pixels = picture(spaces[source], part(observation, source))
+            if self._size is not None and pixels.shape[:2] != (self._size, self._size):
+                shrunk = Image.fromarray(pixels).resize(
                     (self._size, self._size), Image.Resampling.BOX
                 )
-                picture = np.asarray(shrunk)
-            pictures[name] = picture
+                pixels = np.asarray(shrunk)
+            pictures[name] = pixels
         return pictures

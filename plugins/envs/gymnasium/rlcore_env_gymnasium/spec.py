@@ -6,12 +6,11 @@ This module does not import gymnasium. The facts are measured in a subprocess, o
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -21,9 +20,11 @@ from rlcore.contracts.specs import ActionChannel, ActionMeaning, CameraSpec, Env
 from rlcore_env_gymnasium.settings import HEADLESS, GymnasiumConfig
 
 PROBE = Path(__file__).with_name("probe.py")
+# `python -c` would search the current folder first, where any file could hide a module
+AS_SCRIPT = "import sys; sys.path[:1] = filter(None, sys.path[:1]); exec(sys.argv[1])"
 PICTURE = "picture"
 RENDER = "render"
-SECONDS = 120  # timeout for making an env and playing some steps
+SECONDS = 300  # timeout for making an env and playing some steps
 SUCCESS = re.compile(r"info:(?P<info>\w+)|(?P<end>terminated)|(?P<sum>reward|return):(?P<least>.+)")
 USUAL = ("is_success", "success")
 HOW = (
@@ -31,6 +32,12 @@ HOW = (
     "(at least X)"
 )
 MEANINGS = get_args(ActionMeaning)
+UNLIMITED = 100
+"""Time limit of an env that is registered without one, in env steps."""
+WIDEST = 1e6
+"""Largest bound of an action; larger ones, such as the largest float32, stand for none."""
+LARGEST_STATE = 4096
+"""Most numbers of a part of the observation that is taken as a state unasked."""
 TRAIN = range(0, 10_000)
 HELDOUT = range(10_000, 20_000)
 VALIDATION = range(20_000, 30_000)
@@ -52,18 +59,17 @@ def env_spec(config: GymnasiumConfig) -> EnvSpec:
             hint="the env must sample only from self.np_random, and reset all state that an "
             "episode changes",
         )
-    name = config.id.rpartition(":")[2].rpartition("/")[2]
     spec = EnvSpec(
         name="gymnasium",
-        tasks=(name,),
-        instructions=(config.instruction or name,),
+        tasks=(task_of(config),),
+        instructions=(instruction_of(config),),
         train_trials=TRAIN,
         heldout_trials=HELDOUT,
         validation_trials=VALIDATION,
         cameras=tuple(_cameras(config, facts)),
         states=tuple(StateChannel(p["place"], p["size"]) for p in state_parts(config, facts)),
         actions=_actions(config, facts["action"]),
-        max_episode_steps=config.max_episode_steps,
+        max_episode_steps=time_limit(config, facts),
         start_exactness="bitwise" if facts["starts"] == "bitwise" else "stored_state",
         deterministic=facts["course"],
         render_settings={"image_size": config.image_size or 0},
@@ -76,23 +82,45 @@ def env_spec(config: GymnasiumConfig) -> EnvSpec:
     return spec
 
 
+def task_of(config: GymnasiumConfig) -> str:
+    """Return the name of the task: the id without module and namespace."""
+    return config.id.rpartition(":")[2].rpartition("/")[2]
+
+
+def instruction_of(config: GymnasiumConfig) -> str:
+    """Return the instruction of the settings, else the name of the task."""
+    return config.instruction or task_of(config)
+
+
+def places_of(config: GymnasiumConfig) -> tuple[dict[str, str], list[str]]:
+    """Return the source of each camera, and the places of the parts of the state, in order.
+
+    The env is measured only if the settings do not name them all.
+    """
+    if config.cameras is not None and config.states is not None:
+        return dict(config.cameras), list(config.states)
+    facts = facts_of(config)
+    return camera_sources(config, facts), [p["place"] for p in state_parts(config, facts)]
+
+
 def facts_of(config: GymnasiumConfig) -> Mapping[str, Any]:
     """Return the facts that :mod:`rlcore_env_gymnasium.probe` prints for the env. Cached."""
     kwargs = dict(config.kwargs or {})
-    return _measured(config.id, json.dumps(kwargs), config.python or sys.executable)
+    python = config.python or sys.executable
+    return measured_facts(config.id, json.dumps(kwargs), python, config.module_path)
 
 
 @lru_cache(maxsize=64)
-def _measured(ident: str, kwargs: str, python: str) -> Mapping[str, Any]:
-    request = f'{{"id": {json.dumps(ident)}, "kwargs": {kwargs}}}'
+def measured_facts(ident: str, kwargs: str, python: str, folder: str | None) -> Mapping[str, Any]:
+    request = json.dumps({"id": ident, "kwargs": json.loads(kwargs), "folder": folder})
     try:
         process = subprocess.run(
-            [python, "-c", PROBE.read_text()],
+            [python, "-c", AS_SCRIPT, PROBE.read_text()],
             input=request,
             capture_output=True,
             text=True,
             timeout=SECONDS,
-            env={**os.environ, **HEADLESS},
+            env={**os.environ, **HEADLESS, "PYTHONSAFEPATH": "1"},
         )
     except subprocess.TimeoutExpired:
         raise AssetError(
@@ -111,6 +139,11 @@ def _measured(ident: str, kwargs: str, python: str) -> Mapping[str, Any]:
             "env.train.id=MODULE:NAME",
         )
     return facts
+
+
+def time_limit(config: GymnasiumConfig, facts: Mapping[str, Any]) -> int:
+    """Return the time limit of the settings, else the one that the env is registered with."""
+    return config.max_episode_steps or facts["limit"] or UNLIMITED
 
 
 def camera_sources(config: GymnasiumConfig, facts: Mapping[str, Any]) -> dict[str, str]:
@@ -150,6 +183,16 @@ def state_parts(config: GymnasiumConfig, facts: Mapping[str, Any]) -> list[Mappi
     """
     parts = {p["place"]: p for p in facts["parts"] if p["kind"] != PICTURE and p["size"]}
     chosen = list(parts) if config.states is None else config.states
+    for place, part in parts.items():
+        if config.states is None and part["size"] > LARGEST_STATE:
+            others = ",".join(name for name in parts if name != place)
+            raise ConfigError(
+                f"{config.id}: {place!r} of the observation, {part['space']}, is no picture, and "
+                f"as a state it has {part['size']} numbers, of which at most {LARGEST_STATE} are "
+                "taken unasked",
+                hint="pictures are uint8, or floats whose bounds are 0 and 1, 0 and 255, or -1 and "
+                f"1; env.train.states=[{others}] names the parts of the state",
+            )
     for place in chosen:
         if place not in parts:
             raise ConfigError(
@@ -164,27 +207,23 @@ def _actions(config: GymnasiumConfig, action: Mapping[str, Any]) -> tuple[Action
     kind = action["kind"]
     if not size:
         raise ConfigError(f"{config.id} takes actions of {kind}; rlcore has Box and Discrete ones")
-    meanings = {"joint_delta": size} if config.actions is None else dict(config.actions)
-    for meaning in meanings:
+    meanings = meaning_counts(config.actions or {"joint_delta": size})
+    for meaning, _ in meanings:
         if meaning not in MEANINGS:
             raise ConfigError(
                 f"actions: there is no meaning {meaning!r}{choices_message(meaning, MEANINGS)}"
             )
-    if sum(meanings.values()) != size:
+    total = sum(count for _, count in meanings)
+    if total != size:
         raise ConfigError(
-            f"actions of {config.id} are {size} numbers, got {meanings}, which are "
-            f"{sum(meanings.values())}"
+            f"actions of {config.id} are {size} numbers, got {config.actions}, which are {total}"
         )
     convention = f"the greatest entry chooses one of {size}" if kind == "Discrete" else ""
     channels = []
     first = 0
-    for meaning, count in meanings.items():
+    for meaning, count in meanings:
         for low, high, entries in _runs(action, first, count):
-            if not (math.isfinite(low) and math.isfinite(high)):
-                raise ConfigError(
-                    f"actions of {config.id} have no bounds: {meaning} is in [{low}, {high}]",
-                    hint="register the env with gymnasium.wrappers.RescaleAction",
-                )
+            _require_range(config, meaning, low, high)
             channels.append(
                 ActionChannel(
                     cast(ActionMeaning, meaning), entries, low, high, convention=convention
@@ -192,6 +231,31 @@ def _actions(config: GymnasiumConfig, action: Mapping[str, Any]) -> tuple[Action
             )
         first += count
     return tuple(channels)
+
+
+def meaning_counts(
+    actions: Mapping[str, int] | Sequence[Mapping[str, int]],
+) -> list[tuple[str, int]]:
+    """Return meaning and number of successive entries, as the key `actions` lists them."""
+    parts = [actions] if isinstance(actions, Mapping) else actions
+    return [pair for part in parts for pair in part.items()]
+
+
+def _require_range(config: GymnasiumConfig, meaning: str, low: float, high: float) -> None:
+    """Check that actions have a finite range, as policies act in units of it.
+
+    Raises:
+        ConfigError: a bound is infinite or beyond `WIDEST`, or not the lower one is lower.
+    """
+    if -WIDEST <= low < high <= WIDEST:
+        return
+    raise ConfigError(
+        f"actions of {config.id} have no range that a policy could act in: {meaning} is in "
+        f"[{low:g}, {high:g}], expected finite bounds, the lower one below the other",
+        hint="give the env's action_space the bounds of its robot; an env that you can't change "
+        "is registered wrapped: gymnasium.wrappers.TransformAction(env, lambda action: action, "
+        "gymnasium.spaces.Box(low, high))",
+    )
 
 
 def _runs(action: Mapping[str, Any], first: int, count: int) -> list[tuple[float, float, int]]:

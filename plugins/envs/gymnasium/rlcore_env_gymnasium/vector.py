@@ -46,7 +46,7 @@ class VectorEnv:
         if config.vectorization == "vector_entry_point":
             autoreset = {}  # such an env has a fixed mode, which its metadata state
         self._env: Any = gymnasium.make_vec(
-            registered(config.id),
+            registered(config.id, config.module_path),
             num_envs,
             config.vectorization,
             **autoreset,
@@ -239,8 +239,15 @@ class VectorEnv:
         frames = self._env.render() if self._view.renders else None
         for row in np.flatnonzero(mask).tolist():
             frame = None if frames is None else frames[row]
-            for name, picture in self._view.pictures(_row(observation, row), frame).items():
+            for name, picture in self._pictures(observation, row, frame).items():
                 self._frames[name][row] = picture
+
+    def _pictures(
+        self, observation: Any, row: int, frame: np.ndarray | None
+    ) -> dict[str, np.ndarray]:
+        """Return the pictures of a row from a batched observation and the row's frame."""
+        space = self._env.single_observation_space
+        return self._view.pictures(space, _row(observation, row), frame)
 
     def _film(self, observation: Any) -> None:
         """Append the first camera's picture to the film of each recorded row."""
@@ -251,7 +258,7 @@ class VectorEnv:
         for row, film in self._films.items():
             if self._running[row] or self._steps[row]:
                 frame = None if frames is None else frames[row]
-                film.append(self._view.pictures(_row(observation, row), frame)[first])
+                film.append(self._pictures(observation, row, frame)[first])
 
     def _observation(self) -> Observation:
         elapsed = self._steps / self.spec.max_episode_steps

@@ -25,7 +25,13 @@ class TestPendulum(EnvConformance):
     """A box of actions whose range is not [-1, 1], without cameras."""
 
     name = "gymnasium"
-    settings = {"id": "Pendulum-v1", "cameras": {}, "success": "reward:-0.1", "num_processes": 0}
+    settings = {
+        "id": "Pendulum-v1",
+        "cameras": {},
+        "success": "reward:-0.1",
+        "num_processes": 0,
+        "max_episode_steps": 100,
+    }
 
 
 class TestFrozenLake(EnvConformance):
@@ -38,6 +44,7 @@ class TestFrozenLake(EnvConformance):
         "success": "reward:1",
         "cameras": {},
         "num_processes": 0,
+        "max_episode_steps": 100,
     }
 
     test_trials_have_different_starts = None  # it has one start

@@ -61,7 +61,7 @@ for made in (Forgetful, Rounded, NoisyCourse):
 @pytest.fixture
 def here(monkeypatch):
     """Measure in this process, where the envs above are registered."""
-    monkeypatch.setattr(specs, "_measured", lambda ident, kwargs, python: measured(ident, {}))
+    monkeypatch.setattr(specs, "measured_facts", lambda ident, *_: measured(ident, {}))
 
 
 @pytest.mark.parametrize(

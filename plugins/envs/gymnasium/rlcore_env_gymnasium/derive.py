@@ -1,0 +1,67 @@
+"""Fill in the keys of a gymnasium env that are null. This module does not import gymnasium."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from copy import deepcopy
+
+from rlcore.contracts.errors import UserError
+from rlcore_env_gymnasium.modules import folder_of
+from rlcore_env_gymnasium.settings import GymnasiumConfig
+from rlcore_env_gymnasium.spec import (
+    UNLIMITED,
+    USUAL,
+    facts_of,
+    meaning_counts,
+    places_of,
+    time_limit,
+)
+from rlcore_env_gymnasium.usual import UsualEnv, usual_env
+
+
+def fill(config: GymnasiumConfig) -> None:
+    """Set keys that are null from the id, the list of usual envs and the measured facts.
+
+    If the env can't be made, facts fill nothing: :func:`rlcore_env_gymnasium.spec.env_spec` reports
+    its error with those of the other checks.
+    """
+    if config.module_path is None:
+        config.module_path = folder_of(config.id)
+    usual = usual_env(config.id)
+    if usual is not None and config.kwargs is None:
+        config.kwargs = dict(usual.kwargs) or None
+    facts = None
+    with suppress(UserError):
+        facts = facts_of(config) if config.id else None
+    if facts is None:
+        config.max_episode_steps = config.max_episode_steps or UNLIMITED
+        return
+    config.max_episode_steps = time_limit(config, facts)
+    with suppress(UserError):  # without what is named here, each simulator would measure the env
+        config.cameras, config.states = places_of(config)
+    if usual is not None:
+        _fill_meanings(config, usual, facts["action"]["size"])
+    if config.success is None:
+        config.success = _success(usual, facts["infos"], facts["threshold"])
+
+
+def _fill_meanings(config: GymnasiumConfig, usual: UsualEnv, action_dim: int) -> None:
+    """Set actions and instruction, if the env's actions have as many entries as the usual ones."""
+    if config.instruction is None:
+        config.instruction = usual.instruction
+    fits = sum(count for _, count in meaning_counts(usual.actions)) == action_dim
+    if config.actions is None and fits:
+        config.actions = deepcopy(usual.actions)
+
+
+def _success(usual: UsualEnv | None, infos: list[str], threshold: float | None) -> str | None:
+    """Return the usual criterion: a name in `info`, or the return at which the env is solved.
+
+    gymnasium calls that return `reward_threshold`. None if the env states none of these.
+    """
+    if usual is not None and usual.success is not None:
+        return usual.success
+    for name in USUAL:
+        if name in infos:
+            return f"info:{name}"
+    return None if threshold is None else f"return:{threshold:g}"

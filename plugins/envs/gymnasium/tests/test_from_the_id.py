@@ -1,0 +1,268 @@
+"""What is derived from an id: keys, pictures, ranges, and modules of the current folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from rlcore_env_gymnasium import modules
+from rlcore_env_gymnasium import spec as specs
+from rlcore_env_gymnasium.probe import action_of, measured, picture, picture_size
+from rlcore_env_gymnasium.settings import GymnasiumConfig
+from rlcore_env_gymnasium.spec import env_spec
+from rlcore_env_gymnasium.usual import USUAL_ENVS, usual_env
+
+import rlcore
+from rlcore.api import compose
+from rlcore.contracts.errors import ConfigError
+
+PUSHT = """
+import gymnasium, numpy as np
+from gymnasium import spaces
+
+class PushT(gymnasium.Env):
+    metadata = {"render_modes": []}
+    action_space = spaces.Box(0.0, 512.0, (2,), np.float32)
+
+    def __init__(self, obs_type="state", render_mode=None):
+        assert obs_type == "pixels_agent_pos"
+        self.render_mode = render_mode
+        pixels = spaces.Box(0, 255, (96, 96, 3), np.uint8)
+        place = spaces.Box(0.0, 512.0, (2,), np.float64)
+        self.observation_space = spaces.Dict({"pixels": pixels, "agent_pos": place})
+
+    def _seen(self):
+        return {"pixels": np.full((96, 96, 3), 7, np.uint8), "agent_pos": self.place}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place = self.np_random.uniform(100, 400, 2)
+        return self._seen(), {}
+
+    def step(self, action):
+        self.place = np.asarray(action, np.float64)
+        return self._seen(), 0.0, False, False, {"is_success": False}
+
+gymnasium.register("gym_pusht/PushT-v0", entry_point=PushT, max_episode_steps=300)
+"""
+BOT = """
+import gymnasium, numpy as np
+from gymnasium import spaces
+
+class Bot(gymnasium.Env):
+    observation_space = spaces.Dict({
+        "front": spaces.Box(0, 255, (20, 24, 3), np.uint8),
+        "wrist": spaces.Box(0.0, 1.0, (16, 16, 3), np.float32),
+        "joints": spaces.Box(-np.inf, np.inf, (2,), np.float64),
+    })
+    action_space = spaces.Box(-0.05, 0.05, (2,), np.float32)
+
+    def __init__(self, render_mode=None):
+        pass
+
+    def _seen(self):
+        front = np.full((20, 24, 3), 9, np.uint8)
+        return {"front": front, "wrist": np.ones((16, 16, 3), np.float32), "joints": self.at}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at = self.np_random.uniform(-0.1, 0.1, 2)
+        return self._seen(), {}
+
+    def step(self, action):
+        self.at = self.at + action
+        return self._seen(), 0.0, False, False, {"success": bool(np.abs(self.at).max() < 0.02)}
+
+gymnasium.register("Bot-v0", entry_point="my_bot:Bot", max_episode_steps=12)
+"""
+SMALL = (
+    *("model=pi0_tiny", "algorithm=ppo", "cluster.backend=local", "runner.max_epochs=1"),
+    *("env.*.total_num_envs=2", "env.eval.trials_per_task=2", "env.*.num_processes=1"),
+    *("actor.global_batch_size=4", "actor.micro_batch_size=4", "runner.val_before_train=false"),
+)
+
+
+class Plain(gymnasium.Env[Any, Any]):
+    """An env that ignores its actions, with the spaces that a test gives it."""
+
+    observation_space: Any = spaces.Box(-1.0, 1.0, (2,))
+    action_space: Any = spaces.Box(-1.0, 1.0, (1,))
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.observation_space.seed(seed)
+        self.seen = self.observation_space.sample()
+        return self.seen, {}
+
+    def step(self, action: Any) -> Any:
+        assert self.action_space.contains(action)
+        return self.seen, 0.0, False, False, {"is_success": False}
+
+
+@pytest.fixture
+def spec_of(monkeypatch):
+    """`spec_of(**spaces)`: the spec of an env with these spaces, measured in this process."""
+
+    def made(*, settings: Any = None, **given: Any):
+        monkeypatch.setattr(specs, "measured_facts", lambda ident, *_: measured(ident, {}))
+        name = "rlcore-test/Plain-v0"
+        gymnasium.registry.pop(name, None)
+        gymnasium.register(name, entry_point=type("Given", (Plain,), given))
+        return env_spec(GymnasiumConfig(id=name, **(settings or {})))
+
+    return made
+
+
+def derived(ident: str, *words: str) -> Any:
+    """The settings of env.train that are composed for an id."""
+    return compose("env=gymnasium", f"env.train.id={ident}", *words, require=("env",)).env.train
+
+
+def test_an_env_of_the_list_needs_its_id_alone(tmp_path, monkeypatch):
+    """A stand-in of gym-pusht's shape, whose package is called like the namespace of the id."""
+    (tmp_path / "gym_pusht.py").write_text(PUSHT)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    config = derived("gym_pusht/PushT-v0")
+    assert config.kwargs == {"obs_type": "pixels_agent_pos"}
+    assert (config.max_episode_steps, config.success) == (300, "info:is_success")
+    spec = env_spec(config)
+    assert [(c.name, c.height, c.width) for c in spec.cameras] == [("pixels", 96, 96)]
+    assert [(a.meaning, a.low, a.high) for a in spec.actions] == [("joint_position", 0.0, 512.0)]
+    assert spec.instructions == ("push the T onto its outline",)
+    other = derived("gym_pusht/PushT-v0", "env.train.instruction=push", "env.*.max_episode_steps=9")
+    assert (other.instruction, other.max_episode_steps) == ("push", 9)
+
+
+def test_the_list_has_a_row_for_each_usual_id():
+    assert len({row.ids for row in USUAL_ENVS}) == len(USUAL_ENVS)
+    assert usual_env("gymnasium_robotics:FetchReachDense-v4").instruction == "reach the red ball"
+    assert usual_env("CartPole-v1") is None
+
+
+def test_what_an_env_is_registered_with_is_taken():
+    """CartPole-v1 has 500 steps and is solved at a return of 475 (gymnasium/envs/__init__.py)."""
+    config = derived("CartPole-v1")
+    assert (config.max_episode_steps, config.success) == (500, "return:475")
+    assert (config.cameras, config.states) == ({"render": "render"}, ["observation"])
+    (camera,) = env_spec(config).cameras
+    assert (camera.height, camera.width) == (400, 600)
+
+
+def test_a_class_of_the_current_folder_trains(refused, tmp_path, monkeypatch):
+    """Found as `python -m` finds it; afterwards other commands find it from anywhere, but those of
+    another user, who has only the run, import nothing of theirs unasked."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    (tmp_path / "my_bot.py").write_text(BOT)
+    monkeypatch.chdir(tmp_path)
+    run = rlcore.train("env=gymnasium", "env.train.id=my_bot:Bot-v0", *SMALL).run
+    spec = env_spec(run.config().env.eval)
+    assert [(c.name, c.height, c.width) for c in spec.cameras] == [
+        ("front", 20, 24),
+        ("wrist", 16, 16),
+    ]
+    assert spec.action_high == pytest.approx((0.05, 0.05)) and spec.max_episode_steps == 12
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    start = run.episodes("after")[0]
+    assert run.replay(start.task, start.trial).result == start
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "of another"))
+    monkeypatch.chdir(tmp_path)
+    with refused(ConfigError, "module_path", "--trust"):
+        run.config()
+
+
+def test_a_class_that_is_not_registered_is_an_env_too(tmp_path, monkeypatch):
+    (tmp_path / "my_plain_bot.py").write_text(BOT.rpartition("gymnasium.register")[0])
+    monkeypatch.chdir(tmp_path)
+    config = derived("my_plain_bot:Bot")
+    assert (config.module_path, config.max_episode_steps) == (str(tmp_path), 100)
+    assert env_spec(config).tasks == ("Bot",)
+
+
+def test_a_file_of_the_current_folder_hides_no_module(tmp_path, monkeypatch):
+    (tmp_path / "json.py").write_text("raise SystemExit(9)\n")
+    monkeypatch.chdir(tmp_path)
+    assert modules.folder_of("json:Bot-v0") is None
+    assert derived("CartPole-v1").module_path is None
+
+
+@pytest.mark.parametrize(
+    ("space", "size", "value", "pixel"),
+    [
+        (spaces.Box(0, 255, (4, 5, 3), np.uint8), (4, 5), 200, 200),
+        (spaces.Box(0, 255, (4, 5, 1), np.uint8), (4, 5), 200, 200),
+        (spaces.Box(0, 255, (4, 5, 4), np.uint8), (4, 5), 200, 200),
+        (spaces.Box(0, 255, (3, 18, 20), np.uint8), (18, 20), 200, 200),
+        (spaces.Box(0, 255, (18, 20), np.uint8), (18, 20), 200, 200),
+        (spaces.Box(0.0, 1.0, (4, 5, 3), np.float32), (4, 5), 0.2, 51),  # 0.2 of 255
+        (spaces.Box(0.0, 255.0, (3, 18, 20), np.float64), (18, 20), 77.0, 77),
+        (spaces.Box(-1.0, 1.0, (4, 5, 3), np.float32), (4, 5), 0.2, 153),  # 0.6 of 255
+    ],
+)
+def test_pictures_come_in_many_forms(space, size, value, pixel):
+    assert tuple(picture_size(space)) == size
+    pixels = picture(space, np.full(space.shape, value, space.dtype))
+    assert pixels.shape == (*size, 3) and pixels.dtype == np.uint8 and (pixels == pixel).all()
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Box(-np.inf, np.inf, (4, 5, 3), np.float32),
+        spaces.Box(0, 255, (4, 84, 84), np.uint8),  # four frames, one after another
+        spaces.Box(0, 255, (3, 3), np.uint8),
+        spaces.Discrete(3),
+    ],
+)
+def test_other_arrays_are_no_pictures(space):
+    assert picture_size(space) is None
+
+
+def test_an_array_that_is_neither_picture_nor_state_is_named(refused, spec_of):
+    stacked = spaces.Box(0, 255, (4, 84, 84), np.uint8)
+    seen = spaces.Dict({"frames": stacked, "joints": spaces.Box(-1.0, 1.0, (3,))})
+    with refused(ConfigError, "frames", "28224", "env.train.states=[joints]"):
+        spec_of(observation_space=seen)
+    spec = spec_of(observation_space=seen, settings={"states": ["joints"]})
+    assert [(part.meaning, part.size) for part in spec.states] == [("joints", 3)]
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(-np.inf, np.inf), (0.0, np.inf), (-3.4e38, 3.4e38), (0.5, 0.5)],
+    ids=["unbounded", "half-bounded", "largest float32", "fixed"],
+)
+def test_actions_without_a_range_are_named(refused, spec_of, low, high):
+    space = spaces.Box(np.float32([-1, low]), np.float32([1, high]))
+    with refused(ConfigError, "rlcore-test/Plain-v0", "joint_delta", "action_space"):
+        spec_of(action_space=space)
+
+
+@pytest.mark.parametrize("space", [spaces.MultiBinary(3), spaces.Dict({"a": spaces.Discrete(2)})])
+def test_other_spaces_of_actions_are_named(refused, spec_of, space):
+    with refused(ConfigError, type(space).__name__, "Box", "Discrete"):
+        spec_of(action_space=space)
+
+
+def test_odd_ranges_and_choices_are_taken(spec_of):
+    odd = spaces.Box(np.float32([0, -0.05, 3]), np.float32([512, 0.05, 4]))
+    spec = spec_of(action_space=odd, settings={"actions": [{"gripper": 1}, {"joint_delta": 2}]})
+    assert spec.action_low == pytest.approx((0, -0.05, 3))
+    assert [action.meaning for action in spec.actions] == ["gripper", "joint_delta", "joint_delta"]
+    assert spec_of(action_space=spaces.Discrete(4, start=2)).action_high == (1, 1, 1, 1)
+
+
+def test_an_action_of_whole_numbers_is_rounded():
+    space = spaces.Box(-2, 7, (3,), np.int32)
+    assert action_of(space, np.float32([2.9, -1.6, 9.0])).tolist() == [3, -2, 7]
+
+
+def test_paths_of_the_record_survive(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    modules.note(str(tmp_path))
+    modules.note(str(tmp_path))
+    assert Path(tmp_path / "rlcore" / modules.RECORD).read_text() == f"{tmp_path}\n"
