@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rlcore_rlinf import spellings
 from rlcore_rlinf.rule import ImportRule
-from rlcore_rlinf.rules import RULES, any_file
+from rlcore_rlinf.rules import RULES, any_file, supervised
 
 from rlcore.config import schema_tree
 from rlcore.config.bind import SLOTS, default_settings
@@ -33,7 +33,6 @@ SAME = (
     "actor.model.lora_rank",
     "actor.model.max_prompt_length",
     "actor.model.model_path",
-    "actor.model.model_type",
     "actor.model.num_action_chunks",
     "actor.model.num_images_in_input",
     "actor.model.openpi.action_horizon",
@@ -91,12 +90,14 @@ SAME = (
 
 
 def text() -> str:
-    """Return the file: the same keys, rules of any file, spellings, rules of components."""
+    """Return the file: the same keys, rules of any file and of supervised ones, spellings, rules of
+    components."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(HEAD)
     writer.writerows(("any file", key, key, "the same") for key in SAME)
     writer.writerows(row("any file", rule) for rule in any_file.RULES)
+    writer.writerows(row("supervised training", rule) for rule in supervised.RULES)
     writer.writerows(("spelling", *cells) for cells in spelling_rows())
     for (_, name), rules in RULES.items():
         writer.writerows(row(name, rule) for rule in rules)

@@ -11,6 +11,7 @@ from rlcore.config.catalog import SIDES
 from rlcore.config.translation import put
 from rlcore.contracts.errors import ConfigError
 from rlcore.plugins.registry import Registry
+from rlcore_rlinf.rules import RULES, openpi, supervised
 
 TRAINED = "actor.model."
 """Prefix of the keys of the model that is trained."""
@@ -35,14 +36,23 @@ def choose(file: Path, values: Mapping[str, Any], registry: Registry) -> dict[st
     """
     sides = {f"env.{side}": values.get(f"env.{side}.env_type") for side in SIDES}
     names = {section: name for section, name in sides.items() if name is not None}
+    is_supervised = supervised.is_supervised(values.get(supervised.TASK_TYPE))
+    if not names and is_supervised:
+        config_name = values.get(supervised.CONFIG_NAME)
+        rules = [name for kind, name in RULES if kind == "env"]
+        env = supervised.env_of(config_name, registry.names("env"), rules)
+        names = {} if env is None else dict.fromkeys(sides, env)
     if not names:
         raise ConfigError(
-            f"{file} names no env: env.train.env_type or env.eval.env_type must be given"
+            f"{file} names no env: env.train.env_type or env.eval.env_type must be given",
+            hint='pip install "rlcore[lerobot]" for env=data, whose robot is that of a data set'
+            if is_supervised
+            else None,
         )
     model = values.get(f"{TRAINED}model_type", values.get(f"{ACTING}model_type"))
     if model is None:
         raise ConfigError(f"{file} names no model: actor.model.model_type must be given")
-    names["actor.model"] = model
+    names["actor.model"] = openpi.IMPLEMENTATIONS.get(model, model)
     algorithm = _algorithm(file, values)
     if algorithm is not None:
         names["algorithm"] = algorithm
@@ -55,8 +65,10 @@ def choose(file: Path, values: Mapping[str, Any], registry: Registry) -> dict[st
 
 
 def _algorithm(file: Path, values: Mapping[str, Any]) -> str | None:
-    """Return the algorithm with the file's `adv_type` and `loss_type`; None for an evaluation
-    without them.
+    """Return the algorithm with the file's `adv_type` and `loss_type`.
+
+    Without them it is None for an evaluation, and the one of reinforcement learning with a critic
+    for supervised training, which does not use it.
 
     Raises:
         ConfigError: the file has neither key, or no algorithm has their values.
@@ -65,6 +77,8 @@ def _algorithm(file: Path, values: Mapping[str, Any]) -> str | None:
     if not selected:
         if values.get("runner.only_eval"):
             return None
+        if supervised.is_supervised(values.get(supervised.TASK_TYPE)):
+            return ALGORITHMS["algorithm.adv_type"]["gae"]
         raise ConfigError(f"{file} names no algorithm: algorithm.adv_type must be given")
     names = {ALGORITHMS[key].get(str(value), "") for key, value in selected.items()}
     if len(names) > 1 or "" in names:

@@ -31,5 +31,9 @@ def convert(file: Path, out: str | None, folders: Sequence[Path]) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(text, encoding="utf-8")
     verb = "train" if "algorithm" in translation.components else "eval"
+    words = target.stem
+    if translation.is_supervised:
+        verb = "sft"
+        words += " collect.path=FILE.yaml"
     print(f"\nwritten: {target}")
-    print(f"next: rlcore {verb} --config-dir {target.parent.parent} {target.stem} --dry-run")
+    print(f"next: rlcore {verb} --config-dir {target.parent.parent} {words} --dry-run")

@@ -23,8 +23,8 @@ from rlcore.contracts.errors import ConfigError
 from rlcore.plugins.registry import Registry
 from rlcore_rlinf.components import ACTING, TRAINED, choose, nested, type_keys
 from rlcore_rlinf.reading import MISSING, Leaf, leaves
-from rlcore_rlinf.rule import ImportRule, RLinfFile
-from rlcore_rlinf.rules import RULES, any_file
+from rlcore_rlinf.rule import UNSET, ImportRule, RLinfFile
+from rlcore_rlinf.rules import RULES, any_file, supervised
 from rlcore_rlinf.verdicts import Judge, Verdict, Word
 
 SIDES = ("env.train", "env.eval")
@@ -37,10 +37,12 @@ class Translation:
     Attributes:
         components: the chosen component by section (`env.train`, `actor.model`, ...).
         verdicts: one for each key, in the order of the file, then those on assumed defaults.
+        is_supervised: whether it is a file of supervised training.
     """
 
     components: Mapping[str, str]
     verdicts: Sequence[Verdict]
+    is_supervised: bool = False
 
     def values(self) -> dict[str, Any]:
         """Return the values that the recipe sets, by dotted path.
@@ -83,7 +85,8 @@ def translate_file(file: Path, composed: DictConfig, registry: Registry) -> Tran
             replace(verdict, theirs=_with_prefix(verdict.theirs, TRAINED, ACTING))
             for verdict in verdicts
         ]
-    return Translation(components, _with_interpolations(verdicts))
+    is_supervised = supervised.is_supervised(written.get(supervised.TASK_TYPE))
+    return Translation(components, _with_interpolations(verdicts), is_supervised)
 
 
 def _with_prefix(path: str, old: str, new: str) -> str:
@@ -95,7 +98,13 @@ def _all_verdicts(
     file: Path, leaves_by_path: Mapping[str, Leaf], root: RunConfig, components: Mapping[str, str]
 ) -> list[Verdict]:
     values = {path: leaf.value for path, leaf in leaves_by_path.items() if leaf.value != MISSING}
-    judge = Judge(RLinfFile(file, values), root, [*rules_of(components), *any_file.RULES])
+    rules = [*rules_of(components), *any_file.RULES]
+    if supervised.is_supervised(values.get(supervised.TASK_TYPE)):
+        model = {"actor.model": components["actor.model"]}
+        # defaults of reinforcement learning are none of supervised training
+        shared = [rule for rule in any_file.RULES if rule.default is UNSET]
+        rules = [*supervised.RULES, *rules_of(model), *shared]
+    judge = Judge(RLinfFile(file, values), root, rules)
     verdicts = [
         verdict for path, leaf in leaves_by_path.items() for verdict in judge.verdicts(path, leaf)
     ]

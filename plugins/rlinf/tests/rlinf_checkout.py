@@ -230,6 +230,31 @@ RECIPES = {
 }
 
 
+def supervised(config_name: str, **more: Any) -> dict:
+    """A file of supervised training; `more` gives values by dotted path, as in :func:`recipe`."""
+    content: dict[str, Any] = {
+        "defaults": ["model/pi0@actor.model", "training_backend/fsdp@actor.fsdp_config"],
+        "cluster": {"num_nodes": 1, "component_placement": {"actor": "0-0"}},
+        "runner": {"task_type": "sft", "max_epochs": 30000, "max_steps": -1,
+                   "val_check_interval": -1, "save_interval": 2000,
+                   "logger": {"log_path": "../results", "experiment_name": "theirs",
+                              "logger_backends": ["tensorboard"]}},
+        "data": {"train_data_paths": "/path/to/data", "num_workers": 4},
+        "algorithm": {"adv_type": "gae"},
+        "actor": {"group_name": "ActorGroup", "training_backend": "fsdp", "seed": 3,
+                  "micro_batch_size": 4, "global_batch_size": 32,
+                  "model": {"num_action_chunks": 10, "openpi": {"config_name": config_name}},
+                  "optim": {**OPTIM, "lr": 2.5e-5, "weight_decay": 1.0e-10,
+                            "lr_scheduler": "cosine", "lr_warmup_steps": 1000,
+                            "total_training_steps": 30000, "min_lr": 2.5e-6}},
+        "reward": {"use_reward_model": False},
+        "critic": {"use_critic_model": False},
+    }  # fmt: skip
+    for path, value in more.items():
+        put(content, path.replace("__", "."), value)
+    return content
+
+
 def write(folder: Path, name: str, content: Any) -> Path:
     """`folder/NAME.yaml`."""
     file = folder / f"{name}.yaml"

@@ -18,10 +18,12 @@ from rlinf_checkout import (
     pi_on_metaworld,
     put,
     recipe,
+    supervised,
     write,
 )
 
 from rlcore.cli.main import main
+from rlcore.config.schema import OptimConfig
 from rlcore.plugins.registry import load_plugins
 
 pytestmark = pytest.mark.filterwarnings("ignore::rlcore.config.warning.ConfigWarning")
@@ -331,6 +333,65 @@ def test_defaults_of_robotwin_are_rlinfs(theirs):
             "random_light": False,
             "crazy_random_light_rate": 0.0,
         }
+
+
+def test_a_file_of_supervised_training(theirs, tmp_path, capsys):
+    """Its env is that of the data configuration; the data set is described by the user."""
+    file = write(theirs, "libero_sft", supervised("pi05_libero"))
+    assert main(["config", "import", str(file), "--out", f"{tmp_path}/a.yaml"]) == 0
+    printed = capsys.readouterr().out
+    assert f"rlcore sft --config-dir {tmp_path} a collect.path=FILE.yaml --dry-run" in printed
+    verdicts = verdicts_of(file)
+    assert all(verdict.theirs or verdict.ours for verdict in verdicts.values())
+    config = compose(["experiment=a"], config_dirs=[tmp_path])
+    assert config.env.train.env_type == config.env.eval.env_type == "libero"
+    sft = config.sft
+    assert (sft.enabled, sft.max_steps, sft.batch_size) == (True, 30000, 32)
+    assert (sft.lr, sft.lr_warmup_steps, sft.lr_scheduler) == (2.5e-5, 1000, "cosine")
+    assert (sft.weight_decay, sft.val_fraction, sft.decoders) == (1e-10, 0.0, 4)
+    assert (config.runner.seed, config.actor.model.num_action_chunks) == (3, 10)
+    assert config.actor.model.openpi.config_name == "pi05_libero"
+    assert config.actor.optim.lr == OptimConfig().lr  # theirs is of supervised training
+    assert verdicts["data.train_data_paths"].word == "choose"
+    assert "rlcore data describe" in verdicts["data.train_data_paths"].note
+    assert verdicts["actor.optim.min_lr"].word == "choose"
+    assert verdicts["runner.save_interval"].word == "dropped"
+    assert verdicts["actor.micro_batch_size"].word == "dropped"
+
+
+@pytest.mark.parametrize(
+    ("values", "key", "word", "steps"),
+    [
+        ({"runner.max_steps": 2000}, "runner.max_epochs", "dropped", 2000),
+        # passes over the data set: the schedule has another length
+        ({"runner.max_epochs": 100}, "runner.max_epochs", "choose", 1000),
+        (
+            {"runner.max_epochs": -1, "runner.max_steps": 2000},
+            "actor.optim.total_training_steps",
+            "choose",
+            2000,
+        ),
+    ],
+)
+def test_steps_of_supervised_training(theirs, tmp_path, values, key, word, steps):
+    file = write(theirs, "steps", supervised("pi0_libero", **values))
+    assert main(["config", "import", str(file), "--out", f"{tmp_path}/a.yaml"]) == 0
+    assert verdicts_of(file)[key].word == word
+    assert compose(["experiment=a"], config_dirs=[tmp_path]).sft.max_steps == steps
+
+
+def test_a_robot_without_a_simulator_is_that_of_the_data_set(theirs, tmp_path):
+    """A file of another implementation of the model, without an algorithm."""
+    more = {"runner.task_type": "SFT", "actor.model.model_type": "openpi_rlinf"}
+    content = supervised("pi05_so101_joint", **more)
+    del content["algorithm"]
+    file = write(theirs, "arm_sft", content)
+    assert main(["config", "import", str(file), "--out", f"{tmp_path}/a.yaml"]) == 0
+    config = compose(["experiment=a"], config_dirs=[tmp_path])
+    assert config.env.train.env_type == "data"
+    assert config.actor.model.model_type == "openpi"
+    placed = config.cluster.component_placement
+    assert placed == {"env,rollout,actor": "0-0"}
 
 
 def test_the_smaller_limit_of_updates_is_taken(changed, tmp_path):

@@ -7,7 +7,7 @@ from rlcore_env_libero.suites import SUITES
 from rlcore_env_metaworld.tasks import BENCHMARKS
 from rlcore_env_robotwin.arguments import COLLECTION, NOT_OBSERVED, OBSERVED, preset
 from rlcore_rlinf.rule import ImportRule, RLinfFile
-from rlcore_rlinf.rules import RULES, any_file, libero, metaworld, robotwin
+from rlcore_rlinf.rules import RULES, any_file, libero, metaworld, robotwin, supervised
 
 from rlcore.plugins.registry import load_plugins
 
@@ -45,7 +45,8 @@ def test_each_rule_has_a_key_and_says_something_about_it(component):
     if component is not None:
         kind, name = component
         assert name in registry.names(kind)
-    for rule in any_file.RULES if component is None else RULES[component]:
+    shared = (*any_file.RULES, *supervised.RULES)
+    for rule in shared if component is None else RULES[component]:
         assert rule.theirs or rule.ours
         assert rule.note, rule.theirs
 

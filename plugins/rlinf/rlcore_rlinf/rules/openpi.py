@@ -10,6 +10,9 @@ MODEL = "actor.model"
 OPENPI = "actor.model.openpi"
 NO_RTC = "rlcore has no real-time chunking"
 DSRL = "DSRL is an algorithm in rlcore: algorithm=dsrl"
+BY_CONFIG = "openpi.config_name determines it"
+IMPLEMENTATIONS = {"openpi_pytorch": "openpi", "openpi_rlinf": "openpi"}
+"""The model of each of RLinf's further implementations of openpi's networks."""
 
 
 def _same_as(other: str) -> Convert:
@@ -29,6 +32,12 @@ def _one_key(theirs: str, ours: str) -> ImportRule:
 
 
 RULES = table(
+    ImportRule(
+        "actor.model.model_type",
+        "actor.model.model_type",
+        "one implementation of the network",
+        lambda value, _: IMPLEMENTATIONS.get(value, value),
+    ),
     ImportRule(
         "actor.model.num_steps", "actor.model.openpi.num_steps", "the key is in the section openpi"
     ),
@@ -59,6 +68,9 @@ RULES = table(
         "actor.model.openpi.use_dsrl": (DSRL, (False,)),
         "actor.model.openpi.rtc_enabled": (NO_RTC, (False,)),
         "actor.config_name": ("for supervised training during RL", (None,)),
+        "actor.model.openpi.model_action_dim": (BY_CONFIG, (32,)),
+        "actor.model.openpi.paligemma_variant": (BY_CONFIG, ("gemma_2b",)),
+        "actor.model.openpi.action_expert_variant": (BY_CONFIG, ("gemma_300m",)),
     },
     dropped={
         "actor.model.use_proprio": "config_name decides whether the state is read",
