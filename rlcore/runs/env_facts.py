@@ -55,6 +55,7 @@ class EnvFacts:
         """Yield (field, ours, theirs) for each difference that affects a policy.
 
         These are the sizes and channels of actions and states, and the names and order of cameras.
+        Channels are described by their meaning and what differs.
 
         Args:
             other: the facts of the other env.
@@ -69,7 +70,7 @@ class EnvFacts:
             # equal sizes may still have other meanings: other units, another controller
             for ours, theirs in zip(our_channels, their_channels, strict=False):
                 if ours != theirs:
-                    yield f"{kind}s", ours, theirs
+                    yield f"{kind}s", _unlike(ours, theirs), _unlike(theirs, ours)
         if list(self.cameras) != list(other.cameras):
             yield "cameras", list(self.cameras), list(other.cameras)
         elif pixels and self.cameras != other.cameras:
@@ -116,6 +117,15 @@ def read_env_facts(folder: Path) -> EnvFacts | None:
         return None
     with damaged_on(path):
         return EnvFacts(**read_mapping(path))
+
+
+def _unlike(channel: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    """Describe a channel by its meaning and by what differs from another channel."""
+    names = [name for name in channel if name != "meaning" and channel[name] != other.get(name)]
+    parts = [f"{name} {channel[name]!r}" for name in names if name not in ("low", "high")]
+    if {"low", "high"} & {*names}:
+        parts.insert(0, f"range [{channel['low']:g}, {channel['high']:g}]")
+    return str(channel["meaning"]) + (f" with {', '.join(parts)}" if parts else "")
 
 
 def _channels(channels: Iterable[StateChannel | ActionChannel]) -> list[dict[str, Any]]:

@@ -126,7 +126,7 @@ def test_a_state_of_the_same_length_may_be_another_one(facts, problems, reported
     env = found.envs["train"]
     assert [(channel.meaning, channel.size) for channel in env.states] == [("position", 2)]
     joints = replace(found.policy, states=(StateChannel("joint_position", 2),))
-    words = ("states of env.train", "actor.model.model_path", "joint_position", "'position'")
+    words = ("states of env.train", "actor.model.model_path", "joint_position", "got position of")
     reported(replace(found, policy=joints), *words)
     assert problems(replace(found, policy=replace(joints, states=env.states))) == []
     # what rlcore itself wrote into the folder is nearer, and supervised training learns it anew

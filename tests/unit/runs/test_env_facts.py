@@ -42,7 +42,8 @@ def differences(**change: object) -> list[tuple[str, object, object]]:
 
 def test_actions_and_cameras_are_compared():
     ((fact, here, there),) = differences(actions=(replace(SPEC.actions[0], low=-0.1, high=0.1),))
-    assert (fact, here["low"], there["low"]) == ("actions", -1.0, -0.1)
+    assert fact == "actions"
+    assert "ee_delta_position" in here and "[-1, 1]" in here and "[-0.1, 0.1]" in there
     ((fact, here, there),) = differences(actions=(*SPEC.actions, *SPEC.actions))
     assert (fact, there) == ("action entries", 2 * here)
     swapped = differences(cameras=SPEC.cameras[::-1])
