@@ -37,7 +37,12 @@ class ModelConfig(Settings):
         "entries of an env action; null: the env's", minimum=1, magnitude_limit=4096, own=True
     )
     add_value_head: bool | None = key("add a critic; null: where the algorithm needs values")
-    num_images_in_input: int = key("cameras the policy takes", 1, minimum=1, magnitude_limit=64)
+    num_images_in_input: int | None = key(
+        "how many of the env's cameras the policy takes, from the first; null: as many as its "
+        "checkpoint states (else 1), or without a checkpoint all",
+        minimum=1,
+        magnitude_limit=64,
+    )
     is_lora: bool = key("train low-rank adapters instead of the weights", False, fixed="weights")
     lora_rank: int = key(
         "rank of the adapters (alpha equals it)",
@@ -53,6 +58,24 @@ class ModelConfig(Settings):
         False,
         when=When("is_lora", (True,)),
     )
+
+    def images(self, cameras: int, *, trained: int | None = None, most: int | None = None) -> int:
+        """Return how many of the env's cameras the policy takes.
+
+        It is `num_images_in_input`, if that is set.
+
+        Args:
+            cameras: number of the env's cameras.
+            trained: number that the checkpoint states; None: it states none.
+            most: most that the network takes; None: no limit.
+        """
+        if self.num_images_in_input is not None:
+            return self.num_images_in_input
+        if trained is not None:
+            return trained
+        if self.model_path is not None:
+            return 1
+        return max(1, cameras if most is None else min(cameras, most))
 
     def with_weights_from(self, folder: str | Path) -> ModelConfig:
         """Return a copy that starts from the weights in a folder; `lora_path` becomes None.

@@ -36,7 +36,7 @@ from rlcore.contracts.protocols import (
 )
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import EnvSpec
-from rlcore_model_gaussian.settings import WEIGHTS, WORDS, GaussianConfig, policy_spec
+from rlcore_model_gaussian.settings import SETTINGS, WEIGHTS, WORDS, GaussianConfig, policy_spec
 
 UNSQUASHED = "unsquashed"
 """Name under which u is stored: atanh of an action near the end of its range would lose it."""
@@ -180,7 +180,8 @@ class GaussianPolicy(nn.Module):
         save_file(dict(self.state_dict()), path / WEIGHTS)
         # model_path is dropped: after a resume the weights come from another folder
         settings = dataclasses.asdict(dataclasses.replace(self._config, model_path=None))
-        (path / "config.json").write_text(json.dumps(settings, indent=2))
+        settings["num_images_in_input"] = self.spec.num_images or None
+        (path / SETTINGS).write_text(json.dumps(settings, indent=2))
 
     def _gaussian(self, inputs: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Return mean and log std before squashing, `[B, C, A]` each."""

@@ -19,8 +19,10 @@ from rlcore_weights.headers import read_headers
 from rlcore.config.schema import ModelConfig, When, key
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import Activations, EnvSpec, PolicySpec
+from rlcore.files.damaged_files import read_mapping
 
 WEIGHTS = "model.safetensors"
+SETTINGS = "config.json"
 WORDS = 16
 """Words of an instruction that the policy reads; further ones are dropped."""
 
@@ -68,13 +70,14 @@ def policy_spec(config: GaussianConfig, env: EnvSpec) -> PolicySpec:
         )
     if config.model_path is not None:
         read_headers(Path(config.model_path) / WEIGHTS)
-    cameras = env.cameras[: config.num_images_in_input]
+    num_images = cameras_read(config, env)
+    cameras = env.cameras[:num_images]
     pixels = sum(prod((camera.height, camera.width, 3)) for camera in cameras)
     parameters = _parameters(config, env)
     numbers = env.state_dim + 1 + config.num_action_chunks * env.action_dim  # fp32
     return PolicySpec(
         name="gaussian",
-        num_images=config.num_images_in_input if env.cameras else 0,
+        num_images=num_images,
         state_dim=env.state_dim,
         action_dim=env.action_dim,
         num_action_chunks=config.num_action_chunks,
@@ -88,6 +91,16 @@ def policy_spec(config: GaussianConfig, env: EnvSpec) -> PolicySpec:
         reparameterized=True,
         feature_size=_encoded(config, env)[1],
     )
+
+
+def cameras_read(config: GaussianConfig, env: EnvSpec) -> int:
+    """Return how many of the env's cameras the policy takes, from the first; 0 if it has none."""
+    if not env.cameras:
+        return 0
+    trained = None
+    if config.model_path is not None:
+        trained = read_mapping(Path(config.model_path) / SETTINGS).get("num_images_in_input")
+    return config.images(len(env.cameras), trained=trained)
 
 
 def _activations(config: GaussianConfig, env: EnvSpec) -> Activations:
@@ -112,7 +125,7 @@ def _activations(config: GaussianConfig, env: EnvSpec) -> Activations:
 
 def _encoded(config: GaussianConfig, env: EnvSpec) -> tuple[list[tuple[int, int]], int]:
     """Return height and width of the images that the policy reads, and its number of features."""
-    images = [(camera.height, camera.width) for camera in env.cameras[: config.num_images_in_input]]
+    images = [(camera.height, camera.width) for camera in env.cameras[: cameras_read(config, env)]]
     return images, (len(images) + bool(env.state_dim)) * config.features + EMBEDDING_WIDTH
 
 

@@ -86,7 +86,14 @@ def resolve(config: OpenPIModelConfig, env_spec: EnvSpec) -> Resolved:
     return Resolved(
         data=data,
         size=_size(config, data, published, discrete_state=discrete),
-        num_images=_first_set(openpi.num_images_in_input, config.num_images_in_input),
+        num_images=_first_set(
+            openpi.num_images_in_input,
+            config.images(
+                len(env_spec.cameras),
+                trained=trained.get("num_images_in_input"),
+                most=IMAGE_SLOTS,
+            ),
+        ),
         discrete_state=discrete,
         action_dim=_first_set(config.action_dim, env_spec.action_dim),
         critic_hidden=tuple(openpi.critic_hidden or data.critic_hidden),

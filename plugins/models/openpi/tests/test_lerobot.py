@@ -250,13 +250,16 @@ def test_cameras(write, size, refuse, other_env):
     }
     folder = write(input_features=two)
     env = other_env(cameras=2)
-    refuse(settings(folder, size), "actor.model.num_images_in_input=2", env=env)
-    assert policy_spec(settings(folder, size, num_images_in_input=2), env).num_images == 2
+    refuse(
+        settings(folder, size, num_images_in_input=1), "actor.model.num_images_in_input=2", env=env
+    )
+    assert policy_spec(settings(folder, size), env).num_images == 2
     base = ("base_0_rgb", "left_wrist_0_rgb", "right_wrist_0_rgb")
     slots = {f"observation.images.{name}": two["observation.images.image"] for name in base}
     folder = write(input_features=slots)
     for cameras in (1, 2):
         policy_spec(settings(folder, size, num_images_in_input=cameras), env)
+    assert policy_spec(settings(folder, size), env).num_images == 1
 
 
 # -- what can't be honoured ------------------------------------------------------------------------

@@ -42,7 +42,7 @@ def test_published_sizes(env_spec):
 def test_cache_size_by_hand():
     """Keys and values of 18 layers of one head of 256: 2 * 18 * 256 = 9216 numbers a token. A
     camera has (224 / 14)^2 = 256 tokens, the prompt 48, or 200 where it holds the state."""
-    config = OpenPIModelConfig(openpi=OpenPIConfig(size=None))
+    config = OpenPIModelConfig(num_images_in_input=1, openpi=OpenPIConfig(size=None))
     assert policy_spec(config, other(4, 4)).cache_size == (256 + 48) * 9216
     config.num_images_in_input = 2
     assert policy_spec(config, other(4, 4)).cache_size == (512 + 48) * 9216
@@ -56,10 +56,16 @@ def test_a_critic_of_the_vlm_keeps_its_output():
     values, and 64 of output. A critic that reads padding is given 2 masked cameras more: 216."""
     after = {"value_after_vlm": True}
     first = {**after, "value_vlm_mode": "first_token"}
-    assert policy_spec(settings(), other(4, 4)).cache_size == 88 * 256
-    assert policy_spec(settings(openpi=first), other(4, 4)).cache_size == 88 * (256 + 64)
-    assert policy_spec(settings(openpi=after), other(4, 4)).cache_size == 216 * (256 + 64)
-    bare = policy_spec(settings(openpi=after, add_value_head=False), other(4, 4))
+    assert policy_spec(settings(num_images_in_input=1), other(4, 4)).cache_size == 88 * 256
+    assert policy_spec(
+        settings(num_images_in_input=1, openpi=first), other(4, 4)
+    ).cache_size == 88 * (256 + 64)
+    assert policy_spec(
+        settings(num_images_in_input=1, openpi=after), other(4, 4)
+    ).cache_size == 216 * (256 + 64)
+    bare = policy_spec(
+        settings(num_images_in_input=1, openpi=after, add_value_head=False), other(4, 4)
+    )
     assert bare.cache_size == 88 * 256
 
 
@@ -172,3 +178,10 @@ def test_prompts_of_all_instructions_must_fit(env_spec, refused):
 )
 def test_the_key_that_scales_its_exploration(keys, expected, env_spec):
     assert policy_spec(settings(openpi=keys), env_spec).exploration_key == expected
+
+
+def test_without_a_checkpoint_all_cameras_that_fit_are_read(other_env):
+    """pi0 has three slots of images; the common key and a checkpoint come before the env."""
+    for cameras, read in ((1, 1), (2, 2), (3, 3), (4, 3)):
+        assert policy_spec(settings(), other_env(cameras=cameras)).num_images == read
+    assert policy_spec(settings(num_images_in_input=1), other_env(cameras=2)).num_images == 1

@@ -81,7 +81,7 @@ def _check_trained(config: OpenVLAConfig, folders: Folders) -> None:
             hint=f"set actor.model.num_action_chunks={chunks}; only a model trained from scratch "
             "can learn longer chunks, such as model=openvla_tiny",
         )
-    if config.num_images_in_input != images:
+    if config.num_images_in_input not in (None, images):
         raise CheckpointError(
             f"actor.model.num_images_in_input must be {images}, as in the training of "
             f"{folders.own}, got {config.num_images_in_input}"

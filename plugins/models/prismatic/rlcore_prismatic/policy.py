@@ -262,6 +262,7 @@ class TokenPolicy(nn.Module):
         settings = dataclasses.asdict(dataclasses.replace(config, model_path=None, lora_path=None))
         settings["max_prompt_length"] = resolved.prompt_length
         settings["unnorm_key"] = self.processor.scaling.key
+        settings["num_images_in_input"] = resolved.num_images
         content = preprocessor_config(resolved.size)
         write_text(path / PREPROCESSOR_FILE, json.dumps(content, indent=2) + "\n")
         base: dict[str, Any] = {}

@@ -74,14 +74,19 @@ def resolve(config: PrismaticModelConfig, env: EnvSpec) -> Resolved:
     entries = tuple(range(width) if config.action_entries is None else config.action_entries)
     _check_actions(width, entries, env)
     cameras = len(env.cameras)
-    _require(
-        1 <= config.num_images_in_input <= cameras,
-        f"actor.model.num_images_in_input must be in 1..{cameras}, the cameras of env "
-        f"{env.name!r} ({', '.join(camera.name for camera in env.cameras)}), got "
-        f"{config.num_images_in_input}",
+    num_images = config.images(
+        cameras,
+        trained=None if folders is None else written_settings(folders).get("num_images_in_input"),
+        most=None if len(size.towers) == 2 else 1,
     )
     _require(
-        config.num_images_in_input == 1 or len(size.towers) == 2,
+        1 <= num_images <= cameras,
+        f"actor.model.num_images_in_input must be in 1..{cameras}, the cameras of env "
+        f"{env.name!r} ({', '.join(camera.name for camera in env.cameras)}), got "
+        f"{num_images}",
+    )
+    _require(
+        num_images == 1 or len(size.towers) == 2,
         f"actor.model.num_images_in_input must be 1 with size {config.size!r}, which has one tower",
     )
     _require(
@@ -99,7 +104,7 @@ def resolve(config: PrismaticModelConfig, env: EnvSpec) -> Resolved:
         folders=folders,
         action_dim=width,
         entries=entries,
-        num_images=config.num_images_in_input,
+        num_images=num_images,
         values=values if config.add_value_head else 0,
         prompt_length=_prompt_length(config, folders, size, env.all_instructions),
     )

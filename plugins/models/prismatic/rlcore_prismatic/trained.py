@@ -52,15 +52,19 @@ def check_same(config: PrismaticModelConfig, folders: Folders, names: Sequence[s
     """Check that settings equal those that the checkpoint was trained with.
 
     Args:
-        names: names of the settings to compare; settings that the checkpoint does not record are
-            skipped.
+        names: names of the settings to compare; settings that are null or that the checkpoint does
+            not record are skipped.
 
     Raises:
         CheckpointError: settings differ; one error names all of them.
     """
     trained = written_settings(folders)
     current = vars(config)
-    different = [name for name in names if trained.get(name, current[name]) != current[name]]
+    different = [
+        name
+        for name in names
+        if current[name] is not None and trained.get(name, current[name]) != current[name]
+    ]
     if different:
         mismatches = [
             f"actor.model.{name} must be {format_value(trained[name])}, got "
