@@ -55,7 +55,11 @@ def main() -> int:
     )
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of pages and cells")
     parser.add_argument(
-        "--override", nargs="+", default=[], metavar="KEY=VALUE", help="of all runs, for a trial"
+        "--override",
+        nargs="+",
+        default=[],
+        metavar="KEY=VALUE",
+        help="of all runs, for a trial; keys of algorithm: of the arms",
     )
     options = parser.parse_args()
     if options.experts:

@@ -83,7 +83,7 @@ class Table:
         seed, demonstrations, episodes: see :class:`parts.learning.cells.Cell`.
         arms: arms to play.
         folder: folder of the runs of this code and set.
-        overrides: overrides of a trial.
+        overrides: overrides of a trial; those of `algorithm.` are for arms alone.
     """
 
     name: str
@@ -175,13 +175,15 @@ class Table:
         start = self.place(START)
         demonstrations = f"collect.path={start / 'demonstrations'}"
         weights = f"actor.model.model_path={start / 'sft'}"
+        # keys of an arm's algorithm say nothing to runs that imitate
+        shared = [word for word in self.overrides if not word.startswith("algorithm.")]
         if run == START:
-            return [*self._base(), *self.overrides]
+            return [*self._base(), *shared]
         if run == DEMONSTRATIONS:
             batch_size = json.loads((start / "sft.json").read_text())["batch_size"]
             first = math.ceil(self.work(records) / batch_size / 2**CONTROL_DOUBLINGS)
             rounds = [f"sft.max_steps={first}", f"sft.max_doublings={CONTROL_DOUBLINGS}"]
-            return [*self._base(), *self.overrides, weights, demonstrations, *rounds]
+            return [*self._base(), *shared, weights, demonstrations, *rounds]
         arm = self.arms[run]
         words = [*self._base(arm.recipe), *arm.settings, *self.overrides, demonstrations]
         if arm.recipe is None:
