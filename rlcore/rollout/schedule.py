@@ -38,6 +38,19 @@ class Column:
         return self.episodes[0].task
 
 
+@dataclass(frozen=True)
+class DemonstratedStarts:
+    """Starts of demonstrations, at which some episodes of an update begin.
+
+    Attributes:
+        share: probability that an episode begins at one of its task, in (0, 1].
+        trials: trial numbers of the demonstrations of each task of the env; a task may have none.
+    """
+
+    share: float
+    trials: Sequence[Sequence[int]]
+
+
 def groups_per_update(config: EnvConfig, group_size: int) -> int:
     """Return the number of groups of an update of `total_num_envs * rollout_epoch` columns."""
     return config.total_num_envs * config.rollout_epoch // group_size
@@ -53,6 +66,7 @@ def training_columns(
     group_size: int = 1,
     groups: range | None = None,
     weights: Sequence[float] | None = None,
+    demonstrated: DemonstratedStarts | None = None,
 ) -> list[Column]:
     """Return the columns of one update, or of some of its groups, with balanced tasks.
 
@@ -69,6 +83,8 @@ def training_columns(
         groups: range of group numbers, which may exceed those of the update, for refills; None: the
             groups 0 to :func:`groups_per_update` - 1.
         weights: weight of each task, at least 0 and not all 0; None: all equal.
+        demonstrated: starts at which some episodes begin, in place of the drawn trial; the others
+            are the same as without.
     """
     if groups is None:
         groups = range(groups_per_update(config, group_size))
@@ -77,7 +93,10 @@ def training_columns(
     replicas: Counter[tuple[int, int]] = Counter()  # episodes so far with each (task, trial)
     drawn: list[tuple[Episode, ...]] = []
     for group in range(groups.stop):
-        starts = [_start(spec, config, seed, update, group, k, weights) for k in range(length)]
+        starts = [
+            _start(spec, config, seed, update, group, k, weights, demonstrated)
+            for k in range(length)
+        ]
         for _ in range(group_size):
             episodes = []
             for task, trial in starts:
@@ -154,6 +173,7 @@ def _start(
     group: int,
     k: int,
     weights: Sequence[float] | None,
+    demonstrated: DemonstratedStarts | None,
 ) -> tuple[int, int]:
     """Return (task, trial) of the k-th episode of a group's columns."""
     tasks = len(spec.tasks)
@@ -165,6 +185,11 @@ def _start(
     if weights is not None:
         offset = generator(seed, "task weights", update, turn).random()
         task = _in_proportion(weights, offset)[task]
+    if demonstrated is not None and demonstrated.trials[task]:
+        known = demonstrated.trials[task]
+        own = generator(seed, "demonstrated starts", update, group, k)
+        if own.random() < demonstrated.share:
+            return task, known[int(own.integers(len(known)))]
     return task, trials[int(draw)]
 
 

@@ -22,6 +22,7 @@ from rlcore.contracts.episodes import EpisodeOutcome
 from rlcore.contracts.specs import GroupFilter
 from rlcore.rollout.messages import GatherOrder
 from rlcore.rollout.schedule import Column, filmed_columns, groups_per_update, training_columns
+from rlcore.training.demonstrated_starts import demonstrated_starts
 from rlcore.training.gather import Gathered, gather
 from rlcore.training.session import Session
 
@@ -40,9 +41,10 @@ def gather_batch(
 
     Returns:
         The result of all rounds, including groups that were dropped, and the metrics of the group
-        filter (empty if the algorithm has none): `rollout/groups` (number of groups played),
+        filter, if the algorithm has one: `rollout/groups` (number of groups played),
         `rollout/groups_within_bounds` (the fraction of them within the bounds) and
-        `rollout/refill_rounds`.
+        `rollout/refill_rounds`. With `runner.demonstration_starts` also
+        `rollout/demonstration_starts`, the share of episodes that begin where a demonstration did.
     """
     bounds = session.assembly.needs.group_filter
     size = session.config.algorithm.group_size
@@ -62,11 +64,16 @@ def gather_batch(
             accepted |= within_bounds(columns, rounds[-1].outcomes, bounds)
             missing = wanted_groups - len(accepted) // size
     merged = _merge(rounds)
+    runner = session.config.runner
+    told = {}
+    if runner.demonstration_starts:
+        told["rollout/demonstration_starts"] = runner.demonstrated_share(update)
     if bounds is None:
-        return merged, {}
+        return merged, told
     if missing and bounds.refill_rounds and not stopped():
         _report_missing(session, update, bounds, wanted_groups - missing, wanted_groups)
     return merged, {
+        **told,
         "rollout/groups": float(played),
         "rollout/groups_within_bounds": (wanted_groups - missing) / played,
         "rollout/refill_rounds": float(len(rounds) - 1),
@@ -96,6 +103,7 @@ def _columns(session: Session, update: int, groups: range) -> list[Column]:
     config = session.config
     assembly = session.assembly
     weights = list(session.run.task_weights.values()) if session.steering.task_weights else None
+    demonstrated = demonstrated_starts(session, update)
     return training_columns(
         assembly.env_specs["train"],
         config.env.train,
@@ -105,6 +113,7 @@ def _columns(session: Session, update: int, groups: range) -> list[Column]:
         group_size=config.algorithm.group_size,
         groups=groups,
         weights=weights,
+        demonstrated=demonstrated,
     )
 
 

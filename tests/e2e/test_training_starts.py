@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 from internals import assemble, collect, compose, evaluate, train
 from resume_cases import COMMON, go_on
+from sameness import assert_same, numbers
 
 from rlcore.api import open_run
 from rlcore.cli.main import main
 from rlcore.contracts.errors import ConfigError
+from rlcore.demonstrations.datasets import open_dataset
 from rlcore.files.damaged_files import read_mapping
 
 CAVEAT = "evaluated on training starts"
@@ -117,3 +120,17 @@ def test_rows_of_a_protocol_and_verifications_refuse_training_starts(log_path: P
         ConfigError.exit_code
     )
     assert "reach-left trial 1000" in capsys.readouterr().err
+
+
+def test_the_first_updates_begin_where_demonstrations_began(log_path: Path):
+    words = ["runner.demonstration_starts=1", "runner.demonstration_starts_end=0.5"]
+    train(assemble(config(log_path, *words, "runner.max_epochs=2", "runner.save_interval=1")))
+    run = log_path / "run"
+    shown = open_dataset(run / "demonstrations")[1].starts()
+    assert len(shown) == 8  # two of each of four tasks
+    shares = [line.get("rollout/demonstration_starts") for line in numbers(run)]
+    assert [share for share in shares if share is not None] == [1.0, 0.0]
+    again = log_path / "again"
+    shutil.copytree(run, again)
+    go_on(again / "checkpoints/step_000001")
+    assert_same(run, again)

@@ -87,6 +87,21 @@ class RunnerConfig(Settings):
         False,
         when=When("save_interval", unless=(-1,)),
     )
+    demonstration_starts: float = key(
+        "share of the episodes of the first update that begin where a demonstration of their task "
+        "began, as resets to demonstrated states do (arXiv 1709.10089); it falls to 0 by equal "
+        "steps; 0: all begin at starts drawn from env.train.split",
+        0.0,
+        minimum=0,
+        maximum=1,
+    )
+    demonstration_starts_end: float = key(
+        "share of max_epochs from which on no start is that of a demonstration",
+        0.5,
+        exclusive_minimum=0,
+        maximum=1,
+        when=When("demonstration_starts", unless=(0,)),
+    )
     resume_dir: str | None = key(
         "folder of a run, or of one of its checkpoints, to resume (rlcore resume RUN)",
         place="path",
@@ -107,6 +122,20 @@ class RunnerConfig(Settings):
     def total_updates(self) -> int | None:
         """Return the number of updates after which training ends; None: no limit."""
         return None if self.max_epochs == -1 else self.max_epochs
+
+    def demonstrated_share(self, update: int) -> float:
+        """Return the share of the episodes of an update that begin where a demonstration began.
+
+        With s = update / max_epochs it is demonstration_starts (1 - s / demonstration_starts_end),
+        and 0 from demonstration_starts_end on.
+
+        Args:
+            update: number of updates done before.
+        """
+        if not self.demonstration_starts:
+            return 0.0
+        passed = update / self.max_epochs / self.demonstration_starts_end
+        return self.demonstration_starts * max(0.0, 1.0 - passed)
 
     @property
     def overlaps(self) -> bool:

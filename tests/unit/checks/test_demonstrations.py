@@ -154,6 +154,26 @@ def test_frames_of_a_data_set_are_counted(shown: Path) -> None:
     assert facts.memory["rollout+actor"].host > untaught.memory["rollout+actor"].host
 
 
+NEAR = "runner.demonstration_starts=0.5"
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ([NEAR], ["runner.demonstration_starts"]),
+        ([NEAR, LEARNING], []),
+        ([NEAR, LEARNING, "runner.max_epochs=-1", "runner.max_steps=9"], ["runner.max_epochs"]),
+        ([NEAR, "collect.path=shown", "env.train.tasks=[reach-left]"], []),
+        ([NEAR, "collect.path=shown"], ["runner.demonstration_starts"]),  # of one task of four
+        ([NEAR, "runner.only_eval=true"], []),
+    ],
+)
+def test_starts_of_demonstrations_must_be_known(
+    shown: Path, facts: Made, words: list[str], wanted: list[str]
+) -> None:
+    assert keys(facts(*words)) == wanted
+
+
 def plan_supervised(*words: str, collects: bool = False) -> None:
     check(compose([*SMALL, LEARNING, *words]), load_plugins(), collects=collects)
 

@@ -1,12 +1,14 @@
 from collections import Counter
 from dataclasses import replace
 
+import pytest
 from rlcore_testing.toy_settings import ToyEnvConfig, env_spec
 
-from rlcore.config.schema import VideoConfig
+from rlcore.config.schema import RunnerConfig, VideoConfig
 from rlcore.contracts.specs import Episode
 from rlcore.rollout.schedule import (
     Column,
+    DemonstratedStarts,
     deal,
     evaluation_columns,
     filmed_columns,
@@ -187,3 +189,37 @@ def test_filmed_columns_are_spread_over_tasks():
     assert filmed_columns(columns[:3], VideoConfig(save_video=True)) == {0, 1, 2}
     assert filmed_columns(columns, VideoConfig(save_video=False)) == frozenset()
     assert filmed_columns([], VideoConfig(save_video=True)) == frozenset()
+
+
+def test_some_episodes_begin_where_a_demonstration_began():
+    spec, config = toy(total_num_envs=400)
+    settings = {"seed": 3, "update": 0, "num_action_chunks": 2, "group_size": 2}
+    plain = training_columns(spec, config, **settings)
+    # task 0 has two demonstrations, task 1 one, the others none
+    for share in (0.25, 1.0):
+        shown = DemonstratedStarts(share, [[7, 9], [5], [], []])
+        columns = training_columns(spec, config, **settings, demonstrated=shown)
+        trials = {task: [] for task in range(4)}
+        for column in columns:
+            trials[column.task].append(column.episodes[0].trial)
+        assert [len(each) for each in trials.values()] == [100] * 4
+        for task, known in ((0, {7, 9}), (1, {5})):
+            begun = sum(trial in known for trial in trials[task]) / 100
+            assert begun == pytest.approx(share, abs=0.12)
+        assert {7, 9} <= set(trials[0])
+        unshown = [column.episodes for column in columns if column.task > 1]
+        assert [each[0][:3] for each in unshown] == [
+            column.episodes[0][:3] for column in plain if column.task > 1
+        ]
+        groups = {}
+        for column in columns:
+            groups.setdefault(column.episodes[0].group, set()).add(column.episodes[0][:2])
+        assert all(len(starts) == 1 for starts in groups.values())
+
+
+def test_the_share_of_demonstrated_starts_falls_to_0():
+    runner = RunnerConfig(max_epochs=6, demonstration_starts=0.9)
+    shares = [runner.demonstrated_share(update) for update in range(6)]
+    # 0.9 (1 - s / 0.5) with s = 0, 1/6, 2/6, ...
+    assert shares == pytest.approx([0.9, 0.6, 0.3, 0, 0, 0])
+    assert RunnerConfig(max_epochs=-1).demonstrated_share(3) == 0.0
