@@ -12,6 +12,7 @@ from libero_scenes import require_liberos_own
 from rlcore_env_libero.pool import make_pool
 from rlcore_env_libero.scene import CHANGED
 from rlcore_env_libero.simulator import LiberoSimulator
+from rlcore_env_libero.suites import SUITES
 from rlcore_mujoco.model import differing_arrays
 from rlcore_simulation.env import SimulatedEnv
 from rlcore_stand_ins.libero.write import write_stand_ins
@@ -20,6 +21,14 @@ from rlcore.contracts.specs import Episode
 
 pytestmark = needs_libero
 MOVES = np.random.default_rng(0).uniform(-1, 1, (6, 7)).astype(np.float32)
+# to the side as fast as it goes, without a command of rotation, and into the table
+HARD_MOVES = np.concatenate(
+    [
+        MOVES,
+        np.tile(np.float32([1, -1, 0, 0, 0, 0, 1]), (6, 1)),
+        np.tile(np.float32([0, 0, -2, 0.7, 0, -1, -1]), (10, 1)),
+    ]
+)
 
 
 def whole_state(simulator: LiberoSimulator) -> np.ndarray:
@@ -75,19 +84,38 @@ def test_start_and_course_are_liberos_own(tmp_path: Path, monkeypatch: pytest.Mo
     np.testing.assert_array_equal(course(fast, 5), course(plain, 5))
 
 
-@pytest.mark.quick(1)
-@pytest.mark.parametrize(("suite", "task"), [("libero_object", SOUP), ("libero_goal", STOVE)])
-def test_a_step_has_the_bits_of_robosuites_own(
-    suite: str, task: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pool = make_pool(small_config(suite=suite, tasks=[task]))
-    simulator = pool.take(0)
-    scene, seen = simulator.scene, simulator._row.seen
-    ours, our_frames = course(simulator, 3), seen["geom_xpos"].copy()
-    assert simulator._row.data.ncon > 10  # or the shortened passes have nothing to keep
-    monkeypatch.setattr(scene, "step", lambda action: bool(scene.env.step(action)[2]))
-    np.testing.assert_array_equal(course(simulator, 3), ours)
-    np.testing.assert_array_equal(seen["geom_xpos"], our_frames)
+@pytest.mark.quick(2)
+@pytest.mark.parametrize(
+    ("suite", "task"),
+    [
+        ("libero_object", SOUP),  # on the floor
+        ("libero_spatial", SUITES["libero_spatial"][0]),
+        ("libero_goal", DRAWER),
+        ("libero_10", SUITES["libero_10"][0]),  # living room
+        ("libero_90", SUITES["libero_90"][0]),  # kitchen
+        ("libero_90", SUITES["libero_90"][-1]),  # study
+        ("libero_goal", STOVE),
+    ],
+)
+def test_a_step_has_the_bits_of_robosuites_own(suite: str, task: str) -> None:
+    """One row is played by rlcore, and another of the same scene by robosuite's env, by turns."""
+    pool = make_pool(small_config(suite=suite, tasks=[task], settle_steps=0))
+    ours, theirs = pool.take(0), pool.take(0)
+    for simulator in (ours, theirs):
+        simulator.start(Episode(0, 3))
+    torques = []
+    for move in HARD_MOVES:
+        ours.step(move)
+        state = whole_state(ours)
+        theirs.scene.load(theirs._row)
+        theirs.scene.env.step(move)
+        np.testing.assert_array_equal(state, whole_state(theirs))
+        for name, array in ours._row.seen.items():
+            np.testing.assert_array_equal(array, theirs._row.seen[name], err_msg=name)
+        torques.append(theirs._row.data.ctrl[:7].copy())
+    # else there is little to tell apart: no torque at its limit, or nothing for the solver
+    assert np.isin(np.abs(torques), theirs.scene.robot.torque_limits[1]).any()
+    assert ours._row.data.ncon > 10
     pool.close()
 
 

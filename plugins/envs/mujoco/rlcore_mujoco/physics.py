@@ -13,12 +13,7 @@ from __future__ import annotations
 import mujoco
 
 _KEEP = mujoco.mjtStage.mjSTAGE_VEL.value
-_INTEGRATORS = {
-    mujoco.mjtIntegrator.mjINT_EULER.value: mujoco.mj_Euler,
-    mujoco.mjtIntegrator.mjINT_RK4.value: lambda model, data: mujoco.mj_RungeKutta(model, data, 4),
-    mujoco.mjtIntegrator.mjINT_IMPLICIT.value: mujoco.mj_implicit,
-    mujoco.mjtIntegrator.mjINT_IMPLICITFAST.value: mujoco.mj_implicit,
-}
+_RUNGE_KUTTA = mujoco.mjtIntegrator.mjINT_RK4.value
 
 
 def forward_again(model: mujoco.MjModel, data: mujoco.MjData) -> None:
@@ -30,6 +25,10 @@ def step_again(model: mujoco.MjModel, data: mujoco.MjData) -> None:
     """Do what `mj_step` does, if positions and velocities did not change since `mj_forward`."""
     mujoco.mj_checkPos(model, data)
     mujoco.mj_checkVel(model, data)
+    if model.opt.integrator != _RUNGE_KUTTA:
+        mujoco.mj_step2(model, data)
+        return
+    # mj_step2 would integrate by Euler
     forward_again(model, data)
     mujoco.mj_checkAcc(model, data)
-    _INTEGRATORS[model.opt.integrator](model, data)
+    mujoco.mj_RungeKutta(model, data, 4)
