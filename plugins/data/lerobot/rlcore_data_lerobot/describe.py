@@ -18,6 +18,7 @@ from itertools import groupby, pairwise
 
 import numpy as np
 
+from rlcore.contracts.errors import CheckpointError
 from rlcore.contracts.specs import ActionChannel, EnvSpec, StateChannel
 from rlcore_data_lerobot.index import Index
 from rlcore_data_lerobot.layout import FRAME_DTYPES
@@ -87,8 +88,10 @@ def describe(index: Index, data: str, env: EnvSpec | None = None) -> str:
         env: env whose cameras and channels the description gets; None: those of the data set.
 
     Raises:
-        CheckpointError: a table is damaged.
+        CheckpointError: a table is damaged, or the data set has no rows.
     """
+    if not any(entry.length for entry in index.entries):
+        raise CheckpointError(f"{index.path} has no rows, so there is nothing to describe")
     recorded = _recorded(index)
     states, actions = _roles(recorded)
     rows = sum(entry.length for entry in index.entries)
@@ -301,6 +304,8 @@ def _follower(feature: Recorded, states: Sequence[Recorded]) -> str:
 
 def _bounds(low: float, high: float) -> tuple[str, str]:
     """Return a range that holds the recorded one, in three significant digits."""
+    if not (math.isfinite(low) and math.isfinite(high)):  # no row has a number
+        low, high = 0.0, 0.0
     if not low < high:
         low, high = low - 1, high + 1
     unit = 10.0 ** (math.floor(math.log10(max(abs(low), abs(high)))) - 2)

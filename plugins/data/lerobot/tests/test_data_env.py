@@ -63,6 +63,7 @@ def test_a_policy_is_learned_served_and_exported_from_a_data_set_alone(tmp_path:
     recorded = json.loads((tmp_path / "policy/rlcore_env.json").read_text())
     assert recorded["env"] == "data" and list(recorded["cameras"]) == ["top", "wrist"]
     assert main(["report", str(run)]) == 0
+    assert "No episode was played" in (run / "report.html").read_text()
     assert main(["runs", "ls", str(tmp_path / "logs")]) == 0
 
 
@@ -98,3 +99,24 @@ def test_the_configuration_keeps_what_the_data_set_says(tmp_path: Path) -> None:
     assert config.env.train.facts == config.env.eval.facts
     assert config.env.train.facts["states"] == [{"meaning": "state", "size": 4}]
     assert yaml.safe_dump(config.env.train.facts)  # plain values, as a run's config.yaml has them
+
+
+def test_reinforcement_goes_on_in_an_env_with_the_same_cameras_states_and_actions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Demonstrations of the toy are learned from without it, then an update is made in it."""
+    tasks = ("env.*.tasks=[reach-left,reach-right]", f"runner.logger.log_path={tmp_path}/logs")
+    small = (*QUICK, *tasks, "env.train.total_num_envs=2", "env.eval.total_num_envs=2")
+    made = f"{tmp_path}/reached"
+    assert main(["collect", "env=toy", *small, f"collect.output={made}", "-v"]) == 0
+    model = ("model=toy", "actor.model.num_action_chunks=2")
+    where = (f"runner.logger.log_path={tmp_path}/logs", "runner.logger.experiment_name=alone")
+    words = ["env=data", *model, *QUICK, *where, f"collect.path={made}", "sft.max_steps=3"]
+    assert main(["sft", *words]) == 0
+    start = f"actor.model.model_path={tmp_path}/logs/alone/sft"
+    short = ("runner.max_epochs=1", "runner.val_before_train=false", "env.eval.trials_per_task=1")
+    update = ("actor.global_batch_size=4", "runner.logger.experiment_name=further")
+    capsys.readouterr()
+    assert main(["train", "env=toy", *model, *small, *short, *update, start]) == 0
+    assert "sentence" not in capsys.readouterr().err
+    assert rlcore.open_run(tmp_path / "logs/further").checkpoint().step == 1

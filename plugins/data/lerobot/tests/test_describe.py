@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from arm_cases import DESCRIPTION, NAMES, SPEC, arm
@@ -128,3 +130,15 @@ def test_a_data_set_without_a_description_names_the_command(
     with refused(ConfigError, "data describe") as caught:
         format_of(folder).read(folder)
     assert re.search(r"observation\.state \[4\]", str(caught.value))
+
+
+def test_constant_entries_have_a_range_too(folder: Path) -> None:
+    """A gripper that never moves: 0, in [-1, 1]."""
+    for file in sorted(folder.glob("data/*/*.parquet")):
+        table = pq.read_table(file)
+        rows = [[*row[:3], 0.0] for row in table["action"].to_pylist()]
+        kind = table["action"].type
+        place = table.column_names.index("action")
+        pq.write_table(table.set_column(place, "action", pa.array(rows, kind)), file)
+    said = yaml.safe_load(describe(read_index(folder), "arm"))["actions"]
+    assert said["gripper"]["range"] == [-1, 1]
