@@ -157,6 +157,13 @@ def _check_output(facts: Facts) -> None:
         CheckpointError: the interrupted collection is damaged.
     """
     config = facts.config
+    train = facts.envs["train"]
+    if not train.has_expert:
+        raise ConfigError(
+            f"env.train must be an env with a scripted expert, got {train.name}, which has none",
+            hint="rlcore data describe FOLDER describes recorded episodes (docs/your-data.md); "
+            "actor.model.model_path=CHECKPOINT starts without demonstrations",
+        )
     if config.collect.path is not None:
         raise ConfigError(
             f"collect.path must be null: rlcore collect writes to collect.output, and train and "

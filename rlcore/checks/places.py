@@ -104,5 +104,19 @@ def _unusable(key: schema_tree.Key) -> Iterator[str]:
             yield f"{key.path} must be an existing folder, got {key.value!r}"
     elif not existing.is_dir():
         yield f"{key.path} must be a folder, got {key.value!r}: {existing} is a file"
-    elif not os.access(existing, os.W_OK | os.X_OK):
-        yield f"{key.path} must be a folder you may write to, got {key.value!r}: {existing} is not"
+    elif reason := _why_not_written(existing):
+        yield (
+            f"{key.path} must be a folder you may write to, got {key.value!r}: can't write to "
+            f"{folder}: {reason}"
+        )
+
+
+def _why_not_written(folder: Path) -> str:
+    """Return why files can't be made in an existing folder; empty if they can. Makes none."""
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return f"permission denied in {folder}"
+    system = os.statvfs(folder)
+    if system.f_flag & os.ST_RDONLY:
+        return f"{folder} is on a read-only file system"
+    # root may write everywhere, but those of the kernel, such as /proc, have no room for files
+    return "" if system.f_blocks else f"permission denied: {folder} is of the system, and no disk"

@@ -6,9 +6,11 @@ import argparse
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import Any
 
 from rlcore.cli.parser import Parser
+from rlcore.config import schema_tree
 from rlcore.config.catalog import (
     BY_RECIPE,
     YAML,
@@ -78,6 +80,8 @@ class Form:
 
 
 PLAIN = Form()
+UNKNOWN_FLAG = "unrecognized arguments: "
+"""Beginning of argparse's message about a flag that it does not know."""
 HYDRA_PREFIXES = ("hydra.", "hydra/")
 INEFFECTIVE = {
     "hydra.mode": "-m plays a sweep, and without it there is one run",
@@ -130,7 +134,10 @@ def parse_request(verb: str, arguments: Sequence[str], form: Form = PLAIN) -> Re
     for flags, instead in UNSUPPORTED.items():
         if not flags_given.isdisjoint(flags):
             raise ConfigError(f"{flags[0]} of Hydra does not exist in rlcore", hint=instead)
-    options = _parser(verb, form).parse_intermixed_args(list(arguments))
+    try:
+        options = _parser(verb, form).parse_intermixed_args(list(arguments))
+    except ConfigError as error:
+        raise _with_key(error) from None
     if options.package and not options.cfg:
         raise ConfigError("--package needs --cfg: it selects the part to print", hint="--cfg job")
     words: list[str] = [*filter(None, [options.config_name]), *options.words]
@@ -175,6 +182,27 @@ def parse_request(verb: str, arguments: Sequence[str], form: Form = PLAIN) -> Re
         package=options.package,
         options={flag.strip("-"): getattr(options, flag.strip("-")) for flag in form.flags},
     )
+
+
+def _with_key(error: ConfigError) -> ConfigError:
+    """Return the error for an unknown flag with the key that was probably meant, if there is one.
+
+    Other programs take `--seed 3` for what is `runner.seed=3` here.
+    """
+    words = error.message.removeprefix(UNKNOWN_FLAG).split()
+    if not error.message.startswith(UNKNOWN_FLAG) or not words[0].startswith("-"):
+        return error
+    flag, _, value = words[0].partition("=")
+    given = value or next((word for word in words[1:2] if not word.startswith("-")), "VALUE")
+    name = flag.strip("-").replace("-", "_")
+    keys: dict[str, list[str]] = {}
+    for path in schema_tree.paths(RunConfig()):
+        keys.setdefault(path.rpartition(".")[2], []).append(path)
+    near = get_close_matches(name, keys, n=1, cutoff=0.7)
+    if not near:
+        return error
+    meant = " or ".join(f"{path}={given}" for path in keys[near[0]][:2])
+    return ConfigError(error.message, hint=f"a key is set by key=value: {meant}; {error.hint}")
 
 
 def require_effect(word: str) -> None:

@@ -332,9 +332,11 @@ def _assign(node: DictConfig, values: Mapping[str, Any], section: Any, path: str
             _reject_implicit_conversion(type_name, value)
             node[name] = value
         except (OmegaConfBaseException, ValueError, OverflowError):  # overflow: int to float
+            as_list = type_name.startswith("list[") and isinstance(value, (str, int, float))
+            hint = f"'{key_path}=[{value}]'; " if as_list else ""
             raise ConfigError(
                 f"{key_path} must be {type_name}, got {shorten(value, 200)}",
-                hint=f"rlcore train --help {key_path}",
+                hint=f"{hint}rlcore train --help {key_path}",
             ) from None
 
 

@@ -161,10 +161,10 @@ def _log(session: Session, history: dict[str, Any], name: str) -> None:
     if history["val_loss"]:
         first = history["val_loss"][0][1]
         last = history["val_loss"][-1][1]
-        late = history["late_improvement"]
+        trend = ", levelled off" if history["plateaued"] else ", still falling"
         progress.line(
             f"{name}: validation loss {first:.4f} -> {last:.4f}, best at step "
-            f"{history['best_step']}" + ("" if late is None else f", {-late:+.1%} late in training")
+            f"{history['best_step']}" + ("" if history["late_improvement"] is None else trend)
         )
     steps = history["steps"]
     skipped = history["skipped_steps"]

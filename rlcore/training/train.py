@@ -171,7 +171,8 @@ def reinforce(session: Session, done: int = 0) -> int:
         session.group.teach(str(data), held_back, session.config.env.train.reward_coef)
     if not done:
         checkpoint_trial.try_learner(session)
-    with StopSignals(session.progress.line) as stop:
+    resume = f"rlcore resume {session.folder.path} goes on from the last checkpoint"
+    with StopSignals(session.progress.line, resume) as stop:
         update = _updates(session, done, stop)
         write_checkpoint(session, update)
     session.hooks.check()

@@ -19,11 +19,13 @@ class StopSignals:
     remain ignored. In another thread than the main one the context does nothing.
 
     Args:
-        tell: called with one line for the user at the first signal.
+        tell: called with one line for the user at each signal.
+        at_once: line for the second one, e.g. how to go on.
     """
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, tell: Callable[[str], None], at_once: str) -> None:
         self._tell = tell
+        self._at_once = at_once
         self._received: signal.Signals | None = None
         self._held = contextlib.ExitStack()
 
@@ -51,6 +53,7 @@ class StopSignals:
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         signals.remember(number)
         if self._received is not None:
+            self._tell(f"{signal.Signals(number).name}: stopped at once; {self._at_once}")
             signals.raise_for(number, frame)
         self._received = signal.Signals(number)
         self._tell(

@@ -19,6 +19,7 @@ from rlcore.api import LoadedPolicy
 from rlcore.contracts.errors import StuckError
 from rlcore.contracts.protocols import Observation
 from rlcore.contracts.rng import RowKeys
+from rlcore.contracts.specs import EnvSpec
 
 POLL_S = 0.5  # seconds between two checks of a running forward pass
 STACK_FRAMES = 5  # number of innermost stack frames of the policy's thread in an error
@@ -250,6 +251,19 @@ def concatenate_observations(rows: Sequence[Observation]) -> Observation:
         "states": np.concatenate([row["states"] for row in rows]),
         "task_descriptions": [text for row in rows for text in row["task_descriptions"]],
         "elapsed": np.concatenate([row["elapsed"] for row in rows]),
+    }
+
+
+def blank_observation(spec: EnvSpec) -> Observation:
+    """Return an observation of one row of an env, of black frames and zeros."""
+    return {
+        "cameras": {
+            camera.name: np.zeros((1, camera.height, camera.width, 3), np.uint8)
+            for camera in spec.cameras
+        },
+        "states": np.zeros((1, spec.state_dim), np.float32),
+        "task_descriptions": [spec.instructions[0]],
+        "elapsed": np.zeros(1, np.float32),
     }
 
 

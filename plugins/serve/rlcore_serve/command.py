@@ -29,7 +29,7 @@ def main(arguments: Sequence[str]) -> int:
     settings = read_settings(options.settings)
     key = api_key(settings.host)
     # imported late, because they import torch
-    from rlcore_serve.batching import Batcher, action_function
+    from rlcore_serve.batching import Batcher, action_function, blank_observation
     from rlcore_serve.platforms import load_served_platform
     from rlcore_serve.server import PolicyServer
 
@@ -53,6 +53,7 @@ def main(arguments: Sequence[str]) -> int:
         ),
         key,
         lambda line: print(line, flush=True),
+        blank_observation(policy.env_spec),
     )
     policy_name = policy.policy.spec.name
 

@@ -31,6 +31,7 @@ from websockets.frames import Frame
 from websockets.http11 import Request, Response
 
 from rlcore.contracts.errors import UserError
+from rlcore.contracts.protocols import Observation
 from rlcore_serve.batching import Batcher
 from rlcore_serve.platforms import ObservationError, Platform, key_of
 from rlcore_serve.settings import ServeConfig
@@ -46,6 +47,8 @@ CLOSE_TIMEOUT_S = 2.0
 EVAL_PHASE = ("eval", 0)
 """Phase and update in keys of evaluations, inserted after the seed of a client's key, so that the
 policy's draws are those of an evaluation."""
+WARM_UP = ("warm-up",)
+"""Key of the random draws of the forward pass before the first client's."""
 MAX_ERROR_LENGTH = 2000
 logger = logging.getLogger("rlcore_serve")
 logger.addHandler(logging.NullHandler())
@@ -118,6 +121,8 @@ class PolicyServer:
             number of connected clients.
         key: key that clients must send; None if they need none.
         print_line: prints a line.
+        warm_up: observation of one row on which the policy acts once before the server listens, so
+            that no client waits for what a first forward pass prepares; None: it does not.
     """
 
     def __init__(
@@ -128,7 +133,9 @@ class PolicyServer:
         make_batcher: Callable[[Callable[[], int]], Batcher],
         key: str | None = None,
         print_line: Callable[[str], None] = print,
+        warm_up: Observation | None = None,
     ) -> None:
+        self._warm_up = warm_up
         self._settings = settings
         self._platform = platform
         self._key = key
@@ -156,6 +163,12 @@ class PolicyServer:
         loop = asyncio.get_running_loop()
         answering = loop.create_task(self._batcher.run())
         answering.add_done_callback(lambda _: self.stop())
+        if self._warm_up is not None:
+            try:
+                await self._batcher.submit(self._warm_up, WARM_UP)
+            except BaseException:
+                answering.cancel()
+                raise
         timeout_s = self._settings.message_s
         async with serve(
             self._serve_client,

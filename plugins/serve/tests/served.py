@@ -65,7 +65,11 @@ class Running:
 
 @contextlib.contextmanager
 def serving(
-    policy: LoadedPolicy, key: str | None = None, act: Any = None, **settings: Any
+    policy: LoadedPolicy,
+    key: str | None = None,
+    act: Any = None,
+    warm_up: Any = None,
+    **settings: Any,
 ) -> Iterator[Running]:
     config = ServeConfig(**{"port": 0, **settings})
     loop, lines = asyncio.new_event_loop(), list[str]()
@@ -81,6 +85,7 @@ def serving(
         ),
         key,
         lines.append,
+        warm_up,
     )
     ready, ports = threading.Event(), list[int]()
 

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from rlcore_serve.batching import blank_observation
 from rlcore_serve.wire import pack, unpack
 from served import ask, message_of, serving
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -32,6 +33,26 @@ def test_metadata_then_a_whole_chunk_for_each_observation(policy, observation):
     assert second["server_timing"]["prev_total_ms"] > 0
     # openpi's broker cuts every array of a reply along its first axis
     assert [name for name, value in second.items() if isinstance(value, np.ndarray)] == ["actions"]
+
+
+def test_the_policy_acts_before_the_server_listens(policy, observation):
+    """On black frames and zeros, of the shapes that clients send; no client waits for it."""
+    seen = []
+
+    def act(observation, keys):
+        seen.append(observation)
+        return policy.select_actions(observation, keys, True, None)
+
+    with serving(policy, act=act, warm_up=blank_observation(policy.env_spec)) as server:
+        assert len(seen) == 1
+        with server.connect() as client:
+            client.recv()
+            reply = ask(client, message_of(observation))
+    assert len(seen) == 2 and reply["server_timing"]["batch"] == 1
+    first, second = seen
+    for name, frames in first["cameras"].items():
+        assert frames.shape == second["cameras"][name].shape and not frames.any()
+    assert first["states"].shape == second["states"].shape
 
 
 def test_draws_are_keyed_by_the_clients_key_or_by_connection_and_request(policy, observation):

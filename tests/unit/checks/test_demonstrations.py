@@ -145,6 +145,15 @@ def shown(elsewhere: Path, collected: Path) -> Path:
     return elsewhere
 
 
+def test_a_collection_without_an_expert_is_refused_before_it_starts(
+    facts: Made, refused: Any
+) -> None:
+    made = facts()
+    envs = {side: replace(spec, has_expert=False) for side, spec in made.envs.items()}
+    with refused(ConfigError, "env.train", "toy"):
+        list(check_supervised(replace(made, envs=envs), collects=True))
+
+
 def test_frames_of_a_data_set_are_counted(shown: Path) -> None:
     words = ["env=toy", "model=gaussian", "algorithm=sac", "collect.path=shown"]
     lengths = pq.read_table(shown / "shown/episodes.parquet").column("length").to_pylist()

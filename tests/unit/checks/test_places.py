@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 from rlcore_testing.toy_settings import ToyEnvConfig
@@ -40,6 +41,15 @@ def test_a_folder_that_can_not_be_used_is_named(registry, snapshot, key, value):
     (fault,) = places.folder_faults(config)
     assert fault.startswith(key) and repr(value.strip("'"))[:20].rstrip("'") in fault
     assert fault == snapshot
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no /proc")
+def test_a_folder_that_takes_no_files_is_no_matter_of_space(registry):
+    """Root may write everywhere, and /proc has no room and no files of others."""
+    config = compose([*TOY, "runner.logger.log_path=/proc/x"], registry=registry)
+    (fault,) = places.folder_faults(config)
+    assert fault.startswith("runner.logger.log_path ")
+    assert "can't write to /proc/x: permission denied" in fault
 
 
 def test_the_name_of_a_model_that_is_not_here(registry, elsewhere):

@@ -61,6 +61,23 @@ def test_a_stray_or_empty_word_is_refused(refused, words):
             parse_request("eval", words, form)
 
 
+@pytest.mark.parametrize(
+    ("words", "keys"),
+    [
+        (["--seed", "3"], ["runner.seed=3"]),
+        (["--lr=1e-4"], ["sft.lr=1e-4", "actor.optim.lr=1e-4"]),
+        (["--max-epochs"], ["runner.max_epochs=VALUE"]),
+        (["--nonsense", "3"], []),
+    ],
+)
+def test_a_flag_for_a_key_is_refused_with_the_key(words, keys):
+    with pytest.raises(ConfigError) as caught:
+        parse_request("train", ["quickstart", *words])
+    assert words[0] in caught.value.message
+    hint = caught.value.hint or ""
+    assert all(key in hint for key in keys) and ("=" in hint) == bool(keys)
+
+
 def test_a_recipe_by_its_file(tmp_path):
     file = tmp_path / "experiment" / "mine.yaml"
     file.parent.mkdir()

@@ -93,8 +93,9 @@ def _check(size: NetworkSize, trained: Mapping[str, Any]) -> None:
     """
     if not variants(size):
         raise ConfigError(
-            "LeRobot builds π0 and π0.5 at their published size only, and this policy has another",
-            hint=_CANT,
+            "LeRobot and openpi build π0 and π0.5 at their published size only, and this policy "
+            "has another",
+            hint="export it without --layout, for rlcore",
         )
     if size.pi05 and not trained["discrete_state_input"]:
         raise ConfigError(

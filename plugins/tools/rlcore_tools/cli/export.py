@@ -62,7 +62,14 @@ def _episodes(run: SavedRun, checkpoint: Checkpoint, options: argparse.Namespace
     arguments = {"which": options.episodes, "form": options.format, "dest": options.dest}
     count, successes = start("rlcore_tools.episodes:write", Draft(config), loop_arguments=arguments)
     print(f"{count} episodes, {successes} of them successes, after {checkpoint.step} updates")
-    print(f"learn from it with collect.path={Path(options.dest).expanduser()}")
+    if successes:
+        print(
+            f"learn from it with collect.path={Path(options.dest).expanduser()}, and evaluate on "
+            "other starts: these are the evaluation's (env.eval.allow_training_trials=true "
+            "evaluates on them anyway)"
+        )
+    else:
+        print("none succeeded, so sft has nothing to learn from them")
     return 0
 
 
