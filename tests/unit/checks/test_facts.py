@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from rlcore.checks.facts import gather_facts
 from rlcore.config.compose import compose
+from rlcore.contracts.specs import ReplayNeeds
 from rlcore.plugins.registry import load_plugins
 
 TOY = ["env=toy", "model=toy", "algorithm=plain"]
@@ -49,3 +50,21 @@ def test_demonstrations_are_counted_for_an_algorithm_that_learns_from_them():
     assert frames("collect.max_episode_steps=4") == 3 * 4 * 2
     assert frames("algorithm.demonstrations=0") == 0
     assert frames("collect.path=missing") == 0  # an error of its own
+
+
+def test_a_decision_at_a_last_frame_is_stored_for_each_episode_of_a_column(registry):
+    """Columns of 20 steps: of one episode, or of three that end after 8 steps at the most."""
+    grown = []
+    for words in ([], ["env.train.auto_reset=true"]):
+        limit = 8 if words else 20
+        sizes = ["env.train.total_num_envs=8", f"env.train.max_episode_steps={limit}"]
+        steps = ["env.train.max_steps_per_rollout_epoch=20"] if words else []
+        found = gather_facts(compose([*TOY, *words, *sizes, *steps], registry=registry), registry)
+        kept = [
+            replace(found, needs=replace(found.needs, replay=ReplayNeeds(0, final_decisions=kept)))
+            for kept in (False, True)
+        ]
+        without, with_finals = (facts.memory["rollout+actor"].host for facts in kept)
+        grown.append(with_finals - without)
+    assert grown[0] >= 3 * 8 * found.policy.sample_bytes  # three copies while they are collected
+    assert grown[1] == 3 * grown[0]
