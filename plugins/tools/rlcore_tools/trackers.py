@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Mapping
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from string import ascii_lowercase, digits
 from types import ModuleType
 from typing import Any
 
 from rlcore.config.schema import LoggerConfig
 from rlcore.contracts.errors import PluginError
+from rlcore.files.atomic import write_text
+
+SERVICE_ID = "run_id"
+"""File with the id of a run at a service."""
 
 
 class TensorBoardTracker:
@@ -61,8 +67,13 @@ class WandbTracker(_Service):
     """Logs to Weights & Biases; WANDB_MODE=offline writes to `<run>/wandb/` alone."""
 
     def __init__(self, config: LoggerConfig, run_dir: Path) -> None:
-        self._run = _import_library("wandb", "wandb").init(
-            project=config.project_name, name=run_dir.name, dir=str(run_dir)
+        library = _import_library("wandb", "wandb")
+        self._run = library.init(
+            project=config.project_name,
+            name=run_dir.name,
+            dir=str(run_dir),
+            id=_service_id(run_dir / "wandb"),
+            resume="allow",
         )
 
 
@@ -70,11 +81,31 @@ class SwanLabTracker(_Service):
     """Logs to SwanLab; SWANLAB_MODE=offline writes to `<run>/swanlab/` alone."""
 
     def __init__(self, config: LoggerConfig, run_dir: Path) -> None:
+        library = _import_library("swanlab", "swanlab")
         folder = run_dir / "swanlab"
-        folder.mkdir(exist_ok=True)  # the library doesn't create it
-        self._run = _import_library("swanlab", "swanlab").init(
-            project=config.project_name, experiment_name=run_dir.name, logdir=str(folder)
+        self._run = library.init(
+            project=config.project_name,
+            experiment_name=run_dir.name,
+            logdir=str(folder),
+            id=_service_id(folder),
+            resume="allow",
         )
+
+
+def _service_id(folder: Path) -> str:
+    """Return the id of the run at a service: drawn once, and again the same after a resume.
+
+    Both services take 21 lower-case letters and digits.
+
+    Args:
+        folder: the library's folder in the run, which is made here.
+    """
+    file = folder / SERVICE_ID
+    if not file.is_file():
+        folder.mkdir(exist_ok=True)
+        drawn = "".join(secrets.choice(ascii_lowercase + digits) for _ in range(21))
+        write_text(file, drawn)
+    return file.read_text().strip()
 
 
 def _import_library(module: str, package: str) -> ModuleType:

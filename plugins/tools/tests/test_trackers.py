@@ -1,6 +1,7 @@
 """TensorBoard, W&B and SwanLab get the metrics that the log gets."""
 
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -74,9 +75,12 @@ def test_optional_trackers_get_project_folder_and_steps(folder, monkeypatch, nam
         return run
 
     monkeypatch.setitem(sys.modules, name, SimpleNamespace(init=init))
-    with open_trackers(config(name), folder, Registry.load()) as trackers:
-        trackers.log({"env/return": 2.0}, step=3)
-    settings, logged, finished = calls
+    for _ in range(2):  # the second time as after a resume
+        with open_trackers(config(name), folder, Registry.load()) as trackers:
+            trackers.log({"env/return": 2.0}, step=3)
+    settings, logged, finished, resumed, *_ = calls
+    assert settings == resumed and settings["resume"] == "allow"
+    assert re.fullmatch("[a-z0-9]{21}", settings["id"])
     assert settings["project"] == "project"
     assert "run" in settings.values()
     assert any(str(folder.path) in str(value) for value in settings.values())
