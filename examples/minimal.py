@@ -4,7 +4,8 @@
 
 These are the parts that `rlcore train` works with, in its order, and it comes to the same numbers.
 What a run has besides: workers on several machines, evaluations, checkpoints, plugins, a report.
-Needs `pip install 'rlcore[ppo]'`. Letters of shapes: B rows, C actions a decision, A entries.
+Needs `pip install 'rlcore[ppo]' --find-links dist`. Letters of shapes: B rows, C actions a
+decision, A entries.
 """
 
 from __future__ import annotations

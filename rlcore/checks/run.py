@@ -29,6 +29,7 @@ from rlcore.config.warning import warn
 from rlcore.contracts.errors import ConfigError, PluginError, UserError, collect_errors, join_errors
 from rlcore.contracts.specs import EnvSpec
 from rlcore.placement import Inventory, Node, Plan, find_inventory, make_plan
+from rlcore.plugins.extras import install_command
 from rlcore.plugins.registry import Registry, load_plugins
 from rlcore.runs.env_facts import EnvFacts
 
@@ -195,7 +196,7 @@ def _lacking_writers(config: RunConfig, registry: Registry) -> Iterator[PluginEr
             yield PluginError(
                 f"env.{side}.video_cfg.save_video=true needs a plugin that writes videos, and none "
                 "is installed",
-                hint='pip install "rlcore[tools]", or set it to false',
+                hint=f"{install_command(['tools'])}, or set it to false",
             )
 
 

@@ -100,7 +100,8 @@ def _missing_kinds(registry: Registry) -> list[Row]:
     detail = f"no {' and no '.join(missing)} is loaded" + (
         f" ({'; '.join(absent)})" if absent else ""
     )
-    fix = f'pip install "rlcore[NAME,...]", where NAME is one of: {choices}'
+    command = extras.pip_install('"rlcore[NAME,...]"')
+    fix = f"{command}, where NAME is one of: {choices}"
     return [row("plugins", detail, "missing", fix)]
 
 

@@ -21,6 +21,9 @@ from rlcore.plugins.distributions import folders, normal, requires
 DISTRIBUTION = "rlcore"
 SCRIPT = Path(__file__).parents[2] / "requirements/install.sh"
 """Install script of a clone of the repository; an installed package comes without it."""
+WHEELS = "--find-links dist"
+"""Option by which pip finds rlcore's distributions in the folder that `make wheels` writes; empty
+once a package index has them. Pages show it too."""
 PREFIXES = {"env": "rlcore-env-", "model": "rlcore-model-", "algorithm": "rlcore-algo-"}
 _REQUIREMENT = re.compile(r"""^\s*([\w.-]+).*;.*\bextra\s*==\s*['"]([\w.-]+)['"]""")
 
@@ -76,7 +79,7 @@ def install_command(names: Collection[str]) -> str:
     script gets only the envs and models among the extras; without any it installs everything.
     """
     if not SCRIPT.is_file():
-        return f'pip install "{DISTRIBUTION}[{",".join(sorted(names))}]"'
+        return pip_install(f'"{DISTRIBUTION}[{",".join(sorted(names))}]"')
     script = SCRIPT.relative_to(Path.cwd()) if SCRIPT.is_relative_to(Path.cwd()) else SCRIPT
     words = [f"bash {script}"]
     for kind in ("env", "model"):
@@ -84,6 +87,15 @@ def install_command(names: Collection[str]) -> str:
             if PREFIXES[kind] + name in extras().get(name, ()):
                 words.append(f"--{kind} {name}")
     return " ".join(words)
+
+
+def pip_install(requirements: str) -> str:
+    """Return the shell command that installs distributions of rlcore, and what they need, by pip.
+
+    Args:
+        requirements: arguments of pip, quoted for the shell, e.g. `"rlcore[tools]"`.
+    """
+    return " ".join(filter(None, ("pip install", requirements, WHEELS)))
 
 
 def offered(kind: str, name: str, loaded: Collection[str]) -> str | None:

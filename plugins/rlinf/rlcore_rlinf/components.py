@@ -10,6 +10,7 @@ from rlcore.config.bind import SLOTS
 from rlcore.config.catalog import SIDES
 from rlcore.config.translation import put
 from rlcore.contracts.errors import ConfigError
+from rlcore.plugins.extras import install_command
 from rlcore.plugins.registry import Registry
 from rlcore_rlinf.rules import RULES, openpi, supervised
 
@@ -45,7 +46,7 @@ def choose(file: Path, values: Mapping[str, Any], registry: Registry) -> dict[st
     if not names:
         raise ConfigError(
             f"{file} names no env: env.train.env_type or env.eval.env_type must be given",
-            hint='pip install "rlcore[lerobot]" for env=data, whose robot is that of a data set'
+            hint=f"{install_command(['lerobot'])} for env=data, whose robot is that of a data set"
             if is_supervised
             else None,
         )

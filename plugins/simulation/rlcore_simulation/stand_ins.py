@@ -12,9 +12,10 @@ from __future__ import annotations
 from importlib import metadata
 
 from rlcore.contracts.errors import MissingPackageError
+from rlcore.plugins.extras import pip_install
 
 GROUP = "rlcore.stand_ins"
-INSTALL = 'pip install "rlcore[stand-ins]", or in a clone: bash requirements/install.sh'
+INSTALL = pip_install('"rlcore[stand-ins]"') + ", or in a clone: bash requirements/install.sh"
 
 
 def stand_in(env: str) -> str:

@@ -35,6 +35,7 @@ from rlcore.contracts.errors import (
     did_you_mean,
     nearest_choice,
 )
+from rlcore.plugins.extras import install_command
 from rlcore.plugins.registry import load_plugins
 from rlcore.utils.text import shorten
 from rlcore_sweeps.folder_names import folder_suffix
@@ -316,7 +317,7 @@ def _missing_option(group: str, option: str, options: Sequence[str]) -> ConfigEr
     if option in unfit:
         return ConfigError(
             f"{group}={option} can't be installed beside rlcore: {unfit[option]}",
-            hint='hydra/sweeper=rlcore_optuna searches too: pip install "rlcore[optuna]"',
+            hint=f"hydra/sweeper=rlcore_optuna searches too: {install_command(['optuna'])}",
         )
     if option in published:
         return ConfigError(

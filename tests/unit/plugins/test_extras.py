@@ -131,7 +131,7 @@ def test_every_option_of_ours_follows_from_its_distribution():
 
 def test_packages_that_are_lacking(metadata):
     assert extras.lacking(["numpy", "no-such-package-of-ours"]) == ["no-such-package-of-ours"]
-    assert extras.installing(["wandb"]) == 'pip install "rlcore[wandb]"'
+    assert extras.installing(["wandb"]) == 'pip install "rlcore[wandb]" --find-links dist'
     assert extras.installing(["some", "other"]) == "pip install some other"
 
 

@@ -16,6 +16,7 @@ from omegaconf import DictConfig
 from rlcore_sweeps.study_settings import StudySettings
 
 from rlcore.contracts.errors import ConfigError
+from rlcore.plugins.extras import install_command
 
 
 @dataclass
@@ -53,7 +54,7 @@ class RlcoreOptunaSweeper(Sweeper):
         if find_spec("optuna") is None:
             raise ConfigError(
                 "hydra/sweeper=rlcore_optuna needs Optuna, which is not installed",
-                hint='pip install "rlcore[optuna]"',
+                hint=install_command(["optuna"]),
             )
         from rlcore_sweeps.search import sweep
 

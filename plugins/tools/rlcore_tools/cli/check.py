@@ -20,6 +20,7 @@ from rlcore.checks.plugin_files import configuration_folder
 from rlcore.cli.parser import Parser
 from rlcore.contracts.errors import ConfigError, choices_message
 from rlcore.contracts.specs import KINDS
+from rlcore.plugins.extras import install_command
 from rlcore.plugins.registry import Component, Registry, load_plugins
 from rlcore.utils.console import Canvas
 from rlcore_tools.check.check_log import note
@@ -326,6 +327,6 @@ def _conformance() -> Any:
     except ImportError as error:
         raise ConfigError(
             "the conformance checks need rlcore-testing, not installed",
-            hint='pip install "rlcore[testing]"; or --quick, without them',
+            hint=f"{install_command(['testing'])}; or --quick, without them",
         ) from error
     return suites

@@ -16,6 +16,7 @@ from pathlib import Path
 from rlcore.cli.parser import Parser
 from rlcore.config.catalog import BY_RECIPE, is_override, named_recipe
 from rlcore.contracts.errors import ConfigError, MissingPackageError
+from rlcore.plugins.extras import install_command
 
 IMPORT = "import"
 EXPLAIN = "explain"
@@ -119,7 +120,7 @@ def _import(arguments: Sequence[str]) -> int:
     except ModuleNotFoundError as error:
         raise MissingPackageError(
             "rlcore config import needs rlcore-rlinf, not installed",
-            hint='pip install "rlcore[rlinf]"',
+            hint=install_command(["rlinf"]),
         ) from error
 
     convert(file, options.out, [_config_folder(name) for name in options.config_dir])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rlcore.cli.parser import Parser
 from rlcore.contracts.errors import ConfigError
+from rlcore.plugins.extras import install_command, pip_install
 from rlcore_tools.new.make import KINDS, New, write
 
 GYMNASIUM = "gymnasium:"
@@ -53,7 +54,8 @@ def main(arguments: Sequence[str]) -> int:
     for file in files:
         print(f"  {file.relative_to(folder.parent)}")
     path = options.into or options.name
-    print(f"next: pip install -e './{path}[test]'; rlcore check {_check_arguments(new)}")
+    command = pip_install(f"-e './{path}[test]'")
+    print(f"next: {command}; rlcore check {_check_arguments(new)}")
     return 0
 
 
@@ -88,7 +90,7 @@ def _from_gymnasium(new: New, source: str) -> New:
     except ImportError as error:
         raise ConfigError(
             f"--from {GYMNASIUM} needs rlcore-env-gymnasium, not installed",
-            hint='pip install "rlcore[gymnasium]"',
+            hint=install_command(["gymnasium"]),
         ) from error
     answers = {"id": env_id, "mapping": mapping_of(env_id), "summary": f"{env_id} of gymnasium"}
     return New("gymnasium", new.name, answers)
