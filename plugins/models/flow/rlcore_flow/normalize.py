@@ -84,6 +84,14 @@ class Stats:
         """Return statistics that map the range from `low` to `high`, `[D]` each, to [-1, 1]."""
         return cls((low + high) / 2, (high - low) / 2, low, high)
 
+    def rounded(self) -> Stats:
+        """Return the statistics rounded to fp32: LeRobot's folders hold no more digits."""
+        values = {
+            name: None if x is None else x.astype(np.float32).astype(np.float64)
+            for name, x in vars(self).items()
+        }
+        return Stats(**values)
+
     @classmethod
     def fit(cls, values: np.ndarray) -> Stats:
         """Fit statistics of M samples `[M, D]`.

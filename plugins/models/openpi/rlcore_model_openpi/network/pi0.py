@@ -19,16 +19,9 @@ from typing import ClassVar, cast
 
 import torch
 import torch.nn.functional as F
+from rlcore_flow.attention import AttentionMask, KeysValues, Rotation
 from rlcore_flow.heads import CriticConfig, vlm_features
-from rlcore_flow.layers import (
-    ADAPTIVE_GEMMA,
-    GEMMA,
-    AttentionMask,
-    KeysValues,
-    LanguageModel,
-    Rotation,
-    TransformerStack,
-)
+from rlcore_flow.layers import ADAPTIVE_GEMMA, GEMMA, LanguageModel, TransformerStack
 from rlcore_flow.network import FlowNetwork, time_embedding
 from rlcore_flow.vision import ConvTower, SiglipTower
 from torch import Tensor, nn

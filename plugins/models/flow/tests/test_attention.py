@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from rlcore_flow.layers import rotation
+from rlcore_flow.attention import rotation
 from torch import Tensor
 
 
