@@ -41,7 +41,11 @@ class ServeConfig(Settings):
         minimum=0,
         maximum=60_000,
     )
-    deterministic: bool = key("act without exploration noise", True)
+    deterministic: bool = key(
+        "act without exploration noise; a flow still begins with noise, keyed by connection and "
+        "request, so equal observations get unequal actions",
+        True,
+    )
     forward_batch: int | None = key(
         "rows of each forward pass, padded: the actions of a row are then bitwise the same "
         "whatever the other rows are; null: no padding",

@@ -211,6 +211,17 @@ def test_training_episodes_that_are_shifted_are_named(log_path, words, std):
     assert f"standard deviation {std} of half a range" in page.text or not std
 
 
+@pytest.mark.parametrize("validated", [False, True])
+def test_a_legend_names_the_losses_that_are_drawn(log_path, validated):
+    folder = make_run(log_path)
+    log = MetricsLog(folder.metrics)
+    for step, loss in enumerate((2.0, 1.0), start=1):
+        log.log({"sft/train_loss": loss} | ({"sft/val_loss": loss} if validated else {}), step=step)
+    log.close()
+    text = Page(write_report(folder)).text
+    assert "training loss" in text and ("validation loss" in text) == validated
+
+
 def test_a_page_needs_no_network(log_path):
     after = [("after", start) for start in (("pull", 0), ("push", 1), ("pull", 1))]
     folder = make_run(log_path, filmed=[*after, ("before", ("pull", 1))])

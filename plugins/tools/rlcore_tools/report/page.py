@@ -83,6 +83,7 @@ def run_page(record: RunRecord, base: Path) -> str:
         curves=metric_charts([Curve("this run", [record])]),
         others=other_metrics(record),
         imitation=imitation_chart(record),
+        validated=bool(record.series("sft/val_loss")),
         examples=clips.examples(),
         changes=clips.changes(),
         phases=_phases(record),
