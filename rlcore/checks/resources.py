@@ -1,4 +1,4 @@
-"""Check that machines have the accelerators, memory and disk a run needs; estimate its duration.
+"""Check that machines have the accelerators, memory and disk a run needs.
 
 Findings are rows like those of a plugin's doctor. Their status is "missing" if the run can't fit,
 and "warning" if it may not fit, because the figures are estimates. Starts no process.
@@ -16,10 +16,10 @@ from pathlib import Path
 from rlcore.checks.doctor_rows import Row, row
 from rlcore.checks.facts import Facts
 from rlcore.checks.limits import OFF, checkpoint_interval
+from rlcore.checks.pace import time_row
 from rlcore.checks.plan_command import plan_command
 from rlcore.checks.variants import fitting_variant
-from rlcore.config.schema import RunConfig, RunnerConfig
-from rlcore.files.reading import parse_json, read_lines
+from rlcore.config.schema import RunnerConfig
 from rlcore.placement import joins
 from rlcore.placement.memory import (
     BYTES,
@@ -32,11 +32,8 @@ from rlcore.placement.memory import (
     with_fitting_micro_batches,
 )
 from rlcore.plugins.registry import Registry
-from rlcore.utils.durations import update_seconds
 from rlcore.utils.text import format_value
 
-METRICS = "metrics.jsonl"
-LATEST = 20  # last lines of an earlier run's metrics from which its speed is estimated
 BARE = "weights and what the optimizer keeps of them"
 
 
@@ -62,7 +59,7 @@ def resources(
     if local and not facts.config.runner.only_eval:
         yield from _disk(facts)
         if updates:
-            yield _time(facts.config)
+            yield time_row(facts)
 
 
 def _accelerators(facts: Facts) -> Iterator[Row]:
@@ -160,22 +157,3 @@ def _checkpoints_at_once(runner: RunnerConfig) -> int:
         # the oldest is deleted after the next is written, and the best is an additional one
         counts.append(runner.checkpoints_kept + 1 + runner.keep_best)
     return min(counts, default=1)
-
-
-def _time(config: RunConfig) -> Row:
-    """Estimate the duration from the speed of the last run with the same name."""
-    updates = config.runner.max_epochs
-    name = config.runner.logger.experiment_name
-    folder = Path(config.runner.logger.log_path)
-    runs = [*folder.glob(f"{name}/{METRICS}"), *folder.glob(f"{name}-[0-9]*/{METRICS}")]
-    for log in sorted(runs, key=lambda file: file.stat().st_mtime, reverse=True):
-        try:
-            lines = [parse_json(line) for line in list(read_lines(log))[-LATEST:] if line]
-            seconds = [update_seconds(line) for line in lines if "time/update" in line]
-        except (OSError, ValueError, TypeError, KeyError):  # metrics of a run that was killed
-            continue
-        if seconds and updates > 0:
-            mean = sum(seconds) / len(seconds)
-            total = f"about {updates * mean / 3600:.1f} h: {updates} updates of {mean:.1f} s"
-            return row("time", f"{total}, as in {log.parent}; evaluations not included")
-    return row("time", f"not known: no run of this name in {folder}")

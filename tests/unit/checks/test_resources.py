@@ -10,10 +10,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from rlcore_testing.toy_settings import GOALS
 
-from rlcore.checks import resources
+from rlcore.checks import pace, resources
 from rlcore.checks.facts import Facts, gather_facts, plan_run
-from rlcore.config.compose import compose
+from rlcore.config.compose import compose, to_yaml
 from rlcore.placement import Inventory, Node, make_plan
 from rlcore.placement.described_nodes import read_inventory
 from rlcore.plugins.registry import load_plugins
@@ -139,25 +140,56 @@ def test_disk(
     assert status == "ok" or "runner.logger.log_path=FOLDER" in fix
 
 
-def test_time_by_the_speed_of_the_last_run_of_that_name(made: Made, elsewhere: Path) -> None:
+def test_time_by_the_speed_of_the_last_run_alike(made: Made, elsewhere: Path) -> None:
     facts = made(Node(cpus=1), "runner.max_epochs=40", "runner.logger.log_path=logs")
     ((status, detail, _),) = found(facts, "time")
     assert status == "ok" and detail.startswith("not known") and f"{elsewhere}/logs" in detail
-    log = elsewhere / "logs" / "run-2" / "metrics.jsonl"
-    log.parent.mkdir(parents=True)
-    (elsewhere / "logs" / "running").mkdir()
-    lines = [
-        {"eval/success": 1},
-        {"time/rollout": 30, "time/update": 20, "time/sync": 10},
-        {"time/rollout": 60, "time/update": 40, "time/sync": 20},
-    ]
-    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (elsewhere / "logs" / "running").mkdir(parents=True)
+    log = recorded(facts, "by-another-name")
     ((_, detail, _),) = found(facts, "time")  # 40 times 90 s
     assert all(named in detail for named in ("1.0 h", "40 updates", "90.0 s", str(log.parent)))
     log.write_text("{")
     assert "not known" in found(facts, "time")[0][1]
     rows = resources.resources(facts, load_plugins(), updates=False)  # `rlcore sft` makes none
     assert "time" not in [row["name"] for row in rows]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("algorithm=grpo",), ("env.train.tasks=[reach-up]",), ("model=gaussian",)],
+    ids=["algorithm", "tasks", "model"],
+)
+def test_no_time_by_the_speed_of_another_run(made: Made, elsewhere: Path, words) -> None:
+    facts = made(Node(cpus=1), "runner.logger.log_path=logs")
+    recorded(facts, "run")
+    other = compose(["env=toy", "model=toy", "algorithm=ppo", *words])
+    spec = replace(facts.envs["train"], tasks=tuple(other.env.train.tasks or GOALS))
+    changed = replace(
+        facts,
+        config=replace(
+            facts.config,
+            **{name: getattr(other, name) for name in ("algorithm", "recipe", "actor")},
+        ),
+        envs={**facts.envs, "train": spec},
+    )
+    assert "90.0 s" in pace.time_row(facts)["detail"]
+    assert "not known" in pace.time_row(changed)["detail"]
+
+
+def recorded(facts: Facts, name: str) -> Path:
+    """Write the files of an earlier run of these facts, with updates of 60 and 120 s."""
+    log = Path(facts.config.runner.logger.log_path) / name / "metrics.jsonl"
+    log.parent.mkdir(parents=True)
+    (log.parent / "config.yaml").write_text(to_yaml(facts.config))
+    sentences = dict.fromkeys(facts.envs["train"].tasks, "do it")
+    (log.parent / "manifest.json").write_text(json.dumps({"sentences": {"train": sentences}}))
+    lines = [
+        {"eval/success": 1},
+        {"time/rollout": 30, "time/update": 20, "time/sync": 10},
+        {"time/rollout": 60, "time/update": 40, "time/sync": 20},
+    ]
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return log
 
 
 @pytest.mark.quick(1)
