@@ -16,7 +16,6 @@ from rlcore.checks import pace, resources
 from rlcore.checks.facts import Facts, gather_facts, plan_run
 from rlcore.config.compose import compose, to_yaml
 from rlcore.placement import Inventory, Node, make_plan
-from rlcore.placement.described_nodes import read_inventory
 from rlcore.plugins.registry import load_plugins
 
 GIB = 2**30
@@ -90,7 +89,8 @@ def test_settings_that_need_less_memory_are_named() -> None:
     """The recipe of the published π0.5, in two stages, on a card of 24 GB."""
     words = ["experiment=libero_10_ppo_openpi_pi05", "actor.model.model_path=null"]
     config = compose([*words, "rollout.pipeline_stage_num=2"])
-    plan = plan_run(config, read_inventory("1x24GB"))
+    node = Node(cpus=16, gpus=1, gpu_memory=int(22.5 * GIB), memory=128 * GIB)
+    plan = plan_run(config, Inventory((node,)))
     ((status, detail, fix),) = found(gather_facts(config, load_plugins(), plan), "GPU memory")
     assert status == "warning"
     assert detail.endswith(": not in fp32; in bf16 20.2 of 22.5 GiB")
