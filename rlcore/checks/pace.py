@@ -13,9 +13,12 @@ from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT
 from rlcore.config.recipes import read_scalars
 from rlcore.contracts.errors import UserError
 from rlcore.files.reading import parse_json, read_json, read_lines
-from rlcore.runs.folder import RunFolder
 from rlcore.utils.durations import update_seconds
 
+CONFIG = "config.yaml"
+MANIFEST = "manifest.json"
+METRICS = "metrics.jsonl"
+"""Files of a run, as :class:`rlcore.runs.folder.RunFolder` names them; that module is not light."""
 LATEST = 20  # last lines of an earlier run's metrics from which its speed is estimated
 LOOKED_AT = 50  # latest runs of a folder that are compared
 _TYPES = ("env.train.env_type", "actor.model.model_type", "algorithm.name")
@@ -31,22 +34,22 @@ def time_row(facts: Facts) -> Row:
         if seconds:
             mean = sum(seconds) / len(seconds)
             total = f"about {updates * mean / 3600:.1f} h: {updates} updates of {mean:.1f} s"
-            return row("time", f"{total}, as in {run.path}; evaluations not included")
+            return row("time", f"{total}, as in {run}; evaluations not included")
     return row("time", f"not known: no run of this env, model and algorithm in {folder}")
 
 
-def _latest(folder: Path) -> Iterator[RunFolder]:
+def _latest(folder: Path) -> Iterator[Path]:
     """Yield the runs in a folder whose metrics were written last, the latest first."""
-    logs = [log for log in folder.glob("*/metrics.jsonl") if log.is_file()]
+    logs = [log for log in folder.glob(f"*/{METRICS}") if log.is_file()]
     logs.sort(key=lambda log: log.stat().st_mtime, reverse=True)
-    yield from (RunFolder(log.parent) for log in logs[:LOOKED_AT])
+    yield from (log.parent for log in logs[:LOOKED_AT])
 
 
-def _is_alike(run: RunFolder, facts: Facts) -> bool:
+def _is_alike(run: Path, facts: Facts) -> bool:
     """Return whether a run has the same components and the same tasks of training."""
     try:
-        saved = read_scalars(run.config)
-        tasks = read_json(run.manifest)["sentences"]["train"]
+        saved = read_scalars(run / CONFIG)
+        tasks = read_json(run / MANIFEST)["sentences"]["train"]
     except (UserError, OSError, ValueError, TypeError, KeyError):  # of a run that was killed
         return False
     config = facts.config
@@ -66,10 +69,10 @@ def _choices(recipe: Mapping[str, Any] | Any) -> list[str]:
     )
 
 
-def _update_seconds(run: RunFolder) -> list[float]:
+def _update_seconds(run: Path) -> list[float]:
     """Return the seconds of the last updates of a run; empty if its metrics can't be read."""
     try:
-        lines = [parse_json(line) for line in list(read_lines(run.metrics))[-LATEST:] if line]
+        lines = [parse_json(line) for line in list(read_lines(run / METRICS))[-LATEST:] if line]
         return [update_seconds(line) for line in lines if "time/update" in line]
     except (OSError, ValueError, TypeError, KeyError):  # of a run that was killed
         return []
