@@ -30,6 +30,7 @@ from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import EnvSpec
 from rlcore_testing.toy_settings import (
     GOALS,
+    LARGEST_SIDE,
     WEIGHTS,
     ToyModelConfig,
     input_size,
@@ -79,7 +80,7 @@ class ToyPolicy(nn.Module):
         tasks = [TASK_NUMBERS.get(text, UNKNOWN) for text in observation["task_descriptions"]]
         no_camera = np.zeros((len(tasks), 0, 0, 3), dtype=np.uint8)
         return {
-            "image": next(iter(observation["cameras"].values()), no_camera),
+            "image": _shrunk(next(iter(observation["cameras"].values()), no_camera)),
             "state": observation["states"],
             "task": np.array(tasks, dtype=np.int64),
             "elapsed": observation["elapsed"],
@@ -179,6 +180,17 @@ class ToyPolicy(nn.Module):
         else:
             values = self.value(torch.cat([hidden, inputs["elapsed"][:, None]], dim=1))
         return mean, self.log_std.exp().unflatten(0, self._chunk_shape), values
+
+
+def _shrunk(frames: np.ndarray) -> np.ndarray:
+    """Return at most LARGEST_SIDE lines and columns of images uint8 `[B, h, w, 3]`."""
+    if max(frames.shape[1:3]) <= LARGEST_SIDE:
+        return frames
+    rows, columns = (
+        np.linspace(0, side - 1, min(side, LARGEST_SIDE)).round().astype(int)
+        for side in frames.shape[1:3]
+    )
+    return frames[:, rows[:, None], columns]
 
 
 def _logprob(units: torch.Tensor, mean: torch.Tensor, std: torch.Tensor) -> torch.Tensor:

@@ -27,6 +27,8 @@ GOALS = {
     "reach-down": (0.0, -0.7),
 }
 IMAGE_SIZE = 16
+LARGEST_SIDE = 64
+"""Lines and columns of a larger image that the policy reads, evenly spread."""
 WEIGHTS = "model.safetensors"
 
 
@@ -147,7 +149,10 @@ def _stored(config: ToyModelConfig, env: EnvSpec) -> int:
 
 def input_size(env: EnvSpec) -> int:
     """Return the policy's input size: pixels of the first camera, state, one-hot task."""
-    pixels = sum(camera.height * camera.width * 3 for camera in env.cameras[:1])
+    pixels = sum(
+        min(camera.height, LARGEST_SIDE) * min(camera.width, LARGEST_SIDE) * 3
+        for camera in env.cameras[:1]
+    )
     return pixels + env.state_dim + len(GOALS)
 
 

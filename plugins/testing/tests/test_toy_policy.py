@@ -1,5 +1,7 @@
 """The toy policy: its values per action, and that it computes where its parameters are."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from rlcore_testing.toy_policy import ToyPolicy
 from rlcore_testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
 
 from rlcore.contracts.rng import RowKeys
+from rlcore.contracts.specs import CameraSpec
 
 KEYS = RowKeys(((0, 0), (0, 1)))
 OBSERVATION = {
@@ -41,3 +44,14 @@ def test_acts_on_a_gpu():
     policy = ToyPolicy(settings(), env_spec(ToyEnvConfig(max_episode_steps=20))).cuda()
     out = policy.act(policy.prepare(OBSERVATION), KEYS)
     assert isinstance(out.actions, np.ndarray) and out.values.is_cuda
+
+
+def test_a_large_image_is_shrunk():
+    """Of 127 columns every second one, of 3 lines all, as the spec counts them."""
+    spec = replace(env_spec(ToyEnvConfig()), cameras=(CameraSpec("top", 3, 127),))
+    policy = ToyPolicy(settings(), spec)
+    frames = np.zeros((2, 3, 127, 3), np.uint8)
+    frames[:, :, ::2] = 5
+    inputs = policy.prepare({**OBSERVATION, "cameras": {"top": frames}})
+    assert inputs["image"].shape == (2, 3, 64, 3) and (inputs["image"] == 5).all()
+    assert policy.act(inputs, KEYS).actions.shape == (2, 3, 2)
