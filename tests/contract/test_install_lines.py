@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-
-from rlcore.plugins import extras
+from internals import extras
 
 ROOT = Path(__file__).parents[2]
 PAGES = [

@@ -11,6 +11,7 @@ from rlcore.api.run import config_to_evaluate
 from rlcore.checks.run import check
 from rlcore.config.compose import compose, load, recipe_of, to_yaml
 from rlcore.files.damaged_files import OtherVersionError
+from rlcore.plugins import extras
 from rlcore.plugins.entry_points import Installed
 from rlcore.rollout.messages import GatherOrder
 from rlcore.rollout.schedule import Column, evaluation_columns
@@ -64,6 +65,7 @@ __all__ = [
     "current_environment",
     "evaluate",
     "evaluation_columns",
+    "extras",
     "find_checkpoint",
     "has_checkpoint",
     "load",

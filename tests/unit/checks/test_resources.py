@@ -10,11 +10,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from internals import to_yaml
 from rlcore_testing.toy_settings import GOALS
 
 from rlcore.checks import pace, resources
 from rlcore.checks.facts import Facts, gather_facts, plan_run
-from rlcore.config.compose import compose, to_yaml
+from rlcore.config.compose import compose
 from rlcore.placement import Inventory, Node, make_plan
 from rlcore.plugins.registry import load_plugins
 
