@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from copy import deepcopy
+from dataclasses import dataclass
 
 from rlcore.contracts.errors import UserError
 from rlcore_env_gymnasium.modules import folder_of
@@ -17,6 +18,14 @@ from rlcore_env_gymnasium.spec import (
     time_limit,
 )
 from rlcore_env_gymnasium.usual import UsualEnv, usual_env
+
+
+@dataclass
+class ComposedGymnasiumConfig(GymnasiumConfig):
+    """The settings of a gymnasium env as a run composes them: keys that are null are filled in."""
+
+    def derive(self) -> None:
+        fill(self)
 
 
 def fill(config: GymnasiumConfig) -> None:

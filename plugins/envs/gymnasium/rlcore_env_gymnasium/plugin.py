@@ -24,7 +24,7 @@ def rlcore_components() -> list[ComponentSpec]:
             name="gymnasium",
             target="rlcore_env_gymnasium.env:make_env",
             summary="any env of gymnasium, by its id",
-            config="rlcore_env_gymnasium.settings:GymnasiumConfig",
+            config="rlcore_env_gymnasium.derive:ComposedGymnasiumConfig",
             spec="rlcore_env_gymnasium.spec:env_spec",
             tested=(GYMNASIUM,),
         )

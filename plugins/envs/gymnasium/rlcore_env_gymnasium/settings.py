@@ -82,9 +82,3 @@ class GymnasiumConfig(SimulatedEnvConfig):
         choices=AUTORESETS,
         when=When("vectorization", VECTORIZATIONS[1:]),
     )
-
-    def derive(self) -> None:
-        # imported here because simulator processes import this module, but compose nothing
-        from rlcore_env_gymnasium.derive import fill
-
-        fill(self)

@@ -84,7 +84,7 @@ class FlowPolicy(nn.Module, ABC, Generic[NetworkT]):
         """Write the policy into a folder that :func:`make` of its plugin loads."""
 
     @abstractmethod
-    def _network_inputs(self, inputs: Mapping[str, Tensor]) -> tuple[Any, Tensor, Tensor]:
+    def network_inputs(self, inputs: Mapping[str, Tensor]) -> tuple[Any, Tensor, Tensor]:
         """Convert stored inputs to those of the network's prefix, state `[B, D]` and elapsed
         `[B]`, on the device.
         """
@@ -118,7 +118,7 @@ class FlowPolicy(nn.Module, ABC, Generic[NetworkT]):
             `[S B, K+1, H, D]` and denoise_index int64 `[S B]`.
         """
         tensors = {name: torch.from_numpy(array) for name, array in inputs.items()}
-        prefix, state, elapsed = self._network_inputs(tensors)
+        prefix, state, elapsed = self.network_inputs(tensors)
         sample = self.actor.rollout(
             prefix,
             state,
@@ -143,7 +143,7 @@ class FlowPolicy(nn.Module, ABC, Generic[NetworkT]):
         The entropy is `[B, 1, 1]`, the mean over the executed entries (as in RLinf's
         openpi_action_model.py), so that the entropy bonus does not grow with C and A.
         """
-        prefix, state, elapsed = self._network_inputs(inputs)
+        prefix, state, elapsed = self.network_inputs(inputs)
         score = self.actor.recompute(
             prefix,
             state,
@@ -202,7 +202,7 @@ class FlowPolicy(nn.Module, ABC, Generic[NetworkT]):
 
         Times are t ~ 0.999 Beta(1.5, 1) + 0.001, mostly near 1 (pure noise), as in openpi.
         """
-        prefix, state, _ = self._network_inputs(inputs)
+        prefix, state, _ = self.network_inputs(inputs)
         targets = self._processor.to_model_actions(
             actions.cpu().numpy(), inputs["robot_state"].cpu().numpy()
         )

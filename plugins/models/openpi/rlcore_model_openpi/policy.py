@@ -89,7 +89,7 @@ class OpenPIPolicy(FlowPolicy[PiNetwork]):
         """Write an openpi checkpoint folder with heads and settings (see pretrained.py)."""
         pretrained.save(path, self.config, self.actor, self.processor)
 
-    def _network_inputs(self, inputs: Mapping[str, Tensor]) -> tuple[PrefixInputs, Tensor, Tensor]:
+    def network_inputs(self, inputs: Mapping[str, Tensor]) -> tuple[PrefixInputs, Tensor, Tensor]:
         """Convert stored inputs to prefix, state `[B, D]` and elapsed `[B]` on the device."""
         device = self._device
         prefix = prefix_inputs(inputs, self._masked_images, device)

@@ -189,8 +189,8 @@ def test_missing_cameras_matter_to_the_padding_alone(env_spec, observe):
     masked = build(env_spec, value_after_vlm=True, value_vlm_mode="mean_token")
     masked.load_state_dict(out.state_dict())
     inputs = out.prepare(observe(env_spec, 3))
-    assert out._network_inputs(as_tensors(inputs))[0].images.shape[1] == 1
-    assert masked._network_inputs(as_tensors(inputs))[0].images.shape[1] == 3
+    assert out.network_inputs(as_tensors(inputs))[0].images.shape[1] == 1
+    assert masked.network_inputs(as_tensors(inputs))[0].images.shape[1] == 3
     np.testing.assert_allclose(
         out.act(inputs, keys(3)).actions, masked.act(inputs, keys(3)).actions, atol=TOLERANCE
     )
@@ -217,7 +217,7 @@ def test_sft_loss_against_a_loop(env_spec, demonstrate):
     tensors = as_tensors(inputs)
     loss = policy.sft_loss(tensors, torch.from_numpy(actions), torch.from_numpy(mask), keys(2))
     normalizer = policy.processor.normalizer
-    prefix, state, _ = policy._network_inputs(tensors)
+    prefix, state, _ = policy.network_inputs(tensors)
     noise = torch.from_numpy(keys(2).normal("sft_noise", (6, 8)))
     for row in range(2):
         t = torch.tensor(keys(2).beta("sft_time", 1.5, 1.0)[row] * 0.999 + 0.001).float()
@@ -267,7 +267,7 @@ def test_parameter_groups_and_counts(env_spec, model, openpi):
 @pytest.mark.parametrize("openpi", [{}, {"config_name": "pi05_metaworld", "value_after_vlm": True}])
 def test_the_cache_of_a_decision_has_the_planned_size(env_spec, observe, openpi):
     policy = build(env_spec, **openpi)
-    prefix, state, _ = policy._network_inputs(as_tensors(policy.prepare(observe(env_spec, 2))))
+    prefix, state, _ = policy.network_inputs(as_tensors(policy.prepare(observe(env_spec, 2))))
     cache = policy.actor._encode(prefix, state)
     kept = [tensor for layer in cache.layers for tensor in layer]
     kept += [] if cache.output is None else [cache.output]
@@ -282,7 +282,7 @@ def test_expert_only_leaves_the_vlm_alone(env_spec, observe, demonstrate):
     (score.logprobs.sum() + score.values.sum()).backward()
     vlm = list(policy.actor.network.vlm.parameters())
     assert vlm and all(not p.requires_grad and p.grad is None for p in vlm)
-    prefix, state, _ = policy._network_inputs(as_tensors(inputs))
+    prefix, state, _ = policy.network_inputs(as_tensors(inputs))
     cache = policy.actor.network.encode_prefix(prefix, state)
     assert not any(tensor.requires_grad for layer in cache.layers for tensor in layer)
 

@@ -83,7 +83,7 @@ class SmolVLAPolicy(FlowPolicy[SmolVLANetwork]):
         """Write a folder of LeRobot with heads and sizes (see folder.py)."""
         folder.save(path, self.config, self.actor, self.processor)
 
-    def _network_inputs(self, inputs: Mapping[str, Tensor]) -> tuple[PrefixInputs, Tensor, Tensor]:
+    def network_inputs(self, inputs: Mapping[str, Tensor]) -> tuple[PrefixInputs, Tensor, Tensor]:
         """Convert stored inputs to prefix, state and elapsed `[B]` on the device."""
         device = self._device
         prefix = PrefixInputs(

@@ -96,7 +96,7 @@ def as_tensors(inputs: dict[str, np.ndarray]) -> dict[str, Tensor]:
 
 
 def prefix_of(policy: SmolVLAPolicy, batch: dict[str, Tensor]) -> tuple[PrefixInputs, Tensor]:
-    prefix, state, _ = policy._network_inputs(as_tensors(policy.prepare(observed(batch))))
+    prefix, state, _ = policy.network_inputs(as_tensors(policy.prepare(observed(batch))))
     return prefix, state
 
 

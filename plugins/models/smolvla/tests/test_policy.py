@@ -66,7 +66,7 @@ def test_log_probs_are_those_of_the_formula(env_spec: EnvSpec, observe) -> None:
     acted = policy.act(inputs, keys(5))
     chain = acted.replay["chain"]
     network = policy.actor.network
-    prefix, state, _ = policy._network_inputs(as_tensors(inputs))
+    prefix, state, _ = policy.network_inputs(as_tensors(inputs))
     seen = set()
     for row, index in enumerate(acted.replay["denoise_index"].tolist()):
         t, d, a = 1 - index / 3, 1 / 3, 0.7
