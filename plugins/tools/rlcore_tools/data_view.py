@@ -23,6 +23,7 @@ from rlcore.contracts.protocols import Demonstration
 from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.demonstrations.datasets import Dataset, open_dataset
 from rlcore.demonstrations.frames import LazyFrames
+from rlcore.demonstrations.records import no_demonstrations
 from rlcore_tools.report import write_page
 from rlcore_tools.report.page import render
 from rlcore_tools.view import Start, png
@@ -84,13 +85,16 @@ def view_data(config: RunConfig, *, trials: int, output: Path) -> Path:
         output: path of the page.
 
     Raises:
-        UserError: there is no data set, it is damaged, or the env can't be built.
+        UserError: there is no data set, it is damaged, no episode of it succeeded, or the env can't
+            be built.
     """
     path = Path(config.collect.path or "")
     name, data = open_dataset(path)
     summary = data.summary()
     warnings = list(summary.remarks)
     demonstrations = data.split(0.0, config.runner.seed)[0]
+    if not demonstrations:
+        raise no_demonstrations(path)
     chosen = _spread(len(demonstrations), trials)
     pictures: dict[str, list[np.ndarray]] = {camera: [] for camera in data.facts.cameras}
     shown: list[Start] = []

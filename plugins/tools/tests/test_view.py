@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import shutil
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from rlcore_tools.data_view import exchanged_cameras, mean_colours
 
@@ -107,6 +110,22 @@ def test_a_data_set_on_one_page(elsewhere, capsys, reached):
     assert not re.findall(r'(?:src|href)="(?!data:)', page)
     for text in ("reach the left side", "position 1", "ee_delta_position 0", "-1 to 1"):
         assert text in page, text
+
+
+def test_a_data_set_without_success_is_refused(elsewhere, capsys, reached):
+    data = elsewhere / "failed"
+    shutil.copytree(reached, data)
+    table = pq.read_table(data / "episodes.parquet")
+    failed = pa.array([False] * len(table))
+    place = table.column_names.index("success")
+    pq.write_table(table.set_column(place, "success", failed), data / "episodes.parquet")
+    assert main(["view", f"collect.path={data}"]) == 2
+    error = capsys.readouterr().err
+    assert (
+        error.count("error:") == 1
+        and f"no demonstrations are left to learn from in {data}" in error
+    )
+    assert not (elsewhere / "view.html").exists()
 
 
 def test_a_data_set_beside_its_env(elsewhere, capsys, reached):
