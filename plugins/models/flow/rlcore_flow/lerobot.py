@@ -201,7 +201,8 @@ def read_cameras(
     Args:
         path: of `config.json`.
         content: of `config.json`.
-        slots: camera names of base models, which can be fine-tuned with any number of cameras.
+        slots: camera names of base models, which can be fine-tuned with any number of cameras;
+            empty for a folder that is not one of a base model.
     """
     features = content.get("input_features") or {}
     with damaged_on(path):

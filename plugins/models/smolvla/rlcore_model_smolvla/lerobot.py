@@ -125,7 +125,8 @@ def read_published(folder: Path) -> Published:
     with damaged_on(path):
         sizes = dict(own["size"]) if own else _sizes(path, content, before.get(TOKENIZE, {}))
         heads = dict(own.get("heads_trained_with", {}))
-    cameras = read_cameras(path, content, SLOTS)
+    # cameras of a policy that rlcore saved are its own, even if they are called like the slots
+    cameras = read_cameras(path, content, () if own else SLOTS)
     return Published(
         sizes=sizes,
         cameras=None if cameras is None else len(cameras),

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +174,21 @@ def test_the_size_of_a_saved_policy_must_be_set(env_spec: EnvSpec, tmp_path: Pat
     refuse(other, "vlm_width", "64", "size=tiny")
     stored = json.loads((tmp_path / "config.json").read_text())
     assert stored["rlcore"]["size"]["action_horizon"] == stored["chunk_size"] == 6
+
+
+def test_a_saved_policy_keeps_cameras_called_like_those_of_the_base_model(
+    other_env: Callable[..., EnvSpec], tmp_path: Path, refuse
+) -> None:
+    env = other_env(cameras=2)
+    renamed = zip(("camera1", "camera2"), env.cameras, strict=True)
+    env = replace(env, cameras=tuple(replace(camera, name=name) for name, camera in renamed))
+    keys = config()
+    keys.num_images_in_input = None  # from scratch: all cameras of the env
+    make(keys, env_spec=env).save_pretrained(tmp_path)
+    keys.model_path = str(tmp_path)
+    assert list(make(keys, env_spec=env).processor.resolved.cameras) == ["camera1", "camera2"]
+    keys.num_images_in_input = 1
+    refuse(keys, "actor.model.num_images_in_input=2", env=env)
 
 
 def test_heads_of_another_range_are_refused(env_spec: EnvSpec, tmp_path: Path, refuse) -> None:
