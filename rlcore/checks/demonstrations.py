@@ -30,13 +30,48 @@ def check_supervised(facts: Facts, *, collects: bool = False) -> Iterator[str]:
         yield from _check_numbers(facts.config)
         yield from _check_supervision(facts)
         yield from _check_plateau(facts)
-    if not collects:
-        yield from _check_starts(facts)
     if collects:
         _check_output(facts)
     # which data a resumed run still reads depends on its progress: see check_start
     elif facts.config.runner.resume_dir is None:
         yield from _check_data(facts)
+
+
+def check_starts(facts: Facts) -> Iterator[str]:
+    """Yield a sentence if episodes of training can't begin where demonstrations began.
+
+    Raises:
+        UserError: the data set can't be read.
+    """
+    config = facts.config
+    runner = config.runner
+    if not runner.demonstration_starts or runner.only_eval:
+        return
+    if runner.total_updates is None:
+        yield (
+            "runner.max_epochs must be at least 1, as runner.demonstration_starts falls over it, "
+            f"got {runner.max_epochs}"
+        )
+    if config.collect.path is None:
+        if not config.sft.enabled:
+            yield (
+                "runner.demonstration_starts must be 0 without demonstrations, got "
+                f"{runner.demonstration_starts}: sft.enabled=true collects some, and collect.path "
+                "names a data set"
+            )
+        return
+    train = facts.envs["train"]
+    trials = train.trials(config.env.train.split)
+    _, data = open_dataset(Path(config.collect.path))
+    known = {task for task, trial in data.starts() if trial in trials}
+    missing = [task for task in train.tasks if task not in known]
+    if missing:
+        yield (
+            f"runner.demonstration_starts must be 0 for collect.path={config.collect.path}, got "
+            f"{runner.demonstration_starts}: it does not say at which trials of env.train its "
+            f"demonstrations of {abbreviate_list(missing)} began; rlcore collect makes one that "
+            "does"
+        )
 
 
 def describe_plateau(facts: Facts) -> str:
@@ -176,39 +211,6 @@ def _check_output(facts: Facts) -> None:
     if output is not None:
         data_format.check_folder(
             output, facts.envs["train"], config.collect, seed=config.runner.seed
-        )
-
-
-def _check_starts(facts: Facts) -> Iterator[str]:
-    """Check that episodes can begin where demonstrations began."""
-    config = facts.config
-    runner = config.runner
-    if not runner.demonstration_starts or runner.only_eval:
-        return
-    if runner.total_updates is None:
-        yield (
-            "runner.max_epochs must be at least 1, as runner.demonstration_starts falls over it, "
-            f"got {runner.max_epochs}"
-        )
-    if config.collect.path is None:
-        if not config.sft.enabled:
-            yield (
-                "runner.demonstration_starts must be 0 without demonstrations, got "
-                f"{runner.demonstration_starts}: sft.enabled=true collects some, and collect.path "
-                "names a data set"
-            )
-        return
-    train = facts.envs["train"]
-    trials = train.trials(config.env.train.split)
-    _, data = open_dataset(Path(config.collect.path))
-    known = {task for task, trial in data.starts() if trial in trials}
-    missing = [task for task in train.tasks if task not in known]
-    if missing:
-        yield (
-            f"runner.demonstration_starts must be 0 for collect.path={config.collect.path}, got "
-            f"{runner.demonstration_starts}: it does not say at which trials of env.train its "
-            f"demonstrations of {abbreviate_list(missing)} began; rlcore collect makes one that "
-            "does"
         )
 
 

@@ -16,7 +16,7 @@ from rlcore.checks import (
     processes,
     updates,
 )
-from rlcore.checks.demonstrations import check_supervised
+from rlcore.checks.demonstrations import check_starts, check_supervised
 from rlcore.checks.facts import Facts, env_spec, gather_facts, plan_run
 from rlcore.checks.further_sides import further_sides
 from rlcore.checks.ineffective_keys import unread
@@ -119,9 +119,11 @@ def survey(
     if facts is not None and not numbers:
         errors += [_refusal(text) for run_check in _checks(facts) for text in run_check(facts)]
         taught = facts.needs is not None and facts.needs.demonstrations
-        if collects or taught or (valid.sft.enabled and not valid.runner.only_eval):
-            with collect_errors(errors):
+        with collect_errors(errors):
+            if collects or taught or (valid.sft.enabled and not valid.runner.only_eval):
                 errors += map(_refusal, check_supervised(facts, collects=collects))
+            if not collects:  # also of a run that learns by reinforcement alone
+                errors += map(_refusal, check_starts(facts))
     # an error that the configuration has without the row is not reported again for the row
     own = {error.message for error in errors}
     for name, error in row_errors:
