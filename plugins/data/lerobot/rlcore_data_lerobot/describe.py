@@ -313,7 +313,8 @@ def _bounds(low: float, high: float) -> tuple[str, str]:
 
 
 def _rounded(value: float) -> str:
-    return f"{value:.6g}"
+    """Return a number as YAML reads it: PyYAML takes 1e-05, without a point, for a text."""
+    return re.sub(r"^(-?\d+)e", r"\1.0e", f"{value:.6g}")
 
 
 def _key(name: str) -> str:

@@ -107,6 +107,15 @@ def changed_names(folder: Path, names: list[str]) -> None:
     file.write_text(json.dumps(info))
 
 
+def changed_actions(folder: Path, change: Callable[[list[float]], list[float]]) -> None:
+    for file in sorted(folder.glob("data/*/*.parquet")):
+        table = pq.read_table(file)
+        rows = [change(row) for row in table["action"].to_pylist()]
+        kind = table["action"].type
+        place = table.column_names.index("action")
+        pq.write_table(table.set_column(place, "action", pa.array(rows, kind)), file)
+
+
 @pytest.mark.parametrize(
     ("names", "channels"),
     [
@@ -134,11 +143,14 @@ def test_a_data_set_without_a_description_names_the_command(
 
 def test_constant_entries_have_a_range_too(folder: Path) -> None:
     """A gripper that never moves: 0, in [-1, 1]."""
-    for file in sorted(folder.glob("data/*/*.parquet")):
-        table = pq.read_table(file)
-        rows = [[*row[:3], 0.0] for row in table["action"].to_pylist()]
-        kind = table["action"].type
-        place = table.column_names.index("action")
-        pq.write_table(table.set_column(place, "action", pa.array(rows, kind)), file)
+    changed_actions(folder, lambda row: [*row[:3], 0.0])
     said = yaml.safe_load(describe(read_index(folder), "arm"))["actions"]
     assert said["gripper"]["range"] == [-1, 1]
+
+
+@pytest.mark.parametrize("most", [4e-05, 2.5e-05, 3e06, 1e06])
+def test_tiny_and_large_ranges_are_numbers_of_yaml(folder: Path, most: float) -> None:
+    """A grip closed by so much, in three digits: YAML reads a number, not the text "4e-05"."""
+    changed_actions(folder, lambda row: [*row[:3], most * (row[3] or -1.0)])
+    said = yaml.safe_load(describe(read_index(folder), "arm"))["actions"]
+    assert said["gripper"]["range"] == pytest.approx([-most, most], rel=0.02)
