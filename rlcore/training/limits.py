@@ -96,7 +96,8 @@ def _adds_control(config: RunConfig, so_far: Mapping[str, Any]) -> bool:
 
     A control on own successes needs these, which a run keeps only if it began with that control.
     """
-    return config.sft.control == DEMONSTRATIONS and find(so_far, "sft.control", None) is None
+    had_none = find(so_far, "sft.control", None) is None
+    return config.sft.enabled and config.sft.control == DEMONSTRATIONS and had_none
 
 
 def _limits(

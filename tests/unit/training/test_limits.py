@@ -1,13 +1,19 @@
-"""The updates at which checkpoints are made, and the number that is kept."""
+"""The updates with a checkpoint, the number that is kept, and when a run is finished."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+from rlcore.config.compose import compose
 from rlcore.config.schema import RunnerConfig
-from rlcore.training.limits import checkpoint_is_due
+from rlcore.contracts.errors import ConfigError
+from rlcore.runs.checkpoint import Checkpoint
+from rlcore.runs.folder import RunFolder
+from rlcore.training.limits import check_limits, checkpoint_is_due
 
 
 def due(runner: RunnerConfig, updates: int, steps: int = 0) -> list[int]:
@@ -56,3 +62,21 @@ def test_a_set_interval_is_kept():
 )
 def test_number_of_kept_checkpoints(interval, last, kept):
     assert RunnerConfig(save_interval=interval, keep_last=last).checkpoints_kept == kept
+
+
+@pytest.mark.parametrize(("supervised", "is_finished"), [("true", False), ("false", True)])
+def test_only_supervised_training_reopens_a_finished_run_for_a_control(
+    tmp_path: Path, refused, supervised: str, is_finished: bool
+):
+    """Without it there is no policy that a control goes on from."""
+    folder = RunFolder(tmp_path)
+    folder.summary.touch()
+    state = {"totals": {"env_steps": 0}, "steering": {"stopped": None}}
+    at = Checkpoint(folder.checkpoints / "step_000003", 3, tmp_path, state)
+    words = ("env=toy", "model=toy", "algorithm=ppo", "runner.max_epochs=3")
+    control = (f"sft.enabled={supervised}", "sft.control=demonstrations")
+    config = compose([*words, *control])
+    before = {"sft": {"enabled": supervised == "true", "control": None}}
+    refusal = refused(ConfigError, "runner.max_epochs=6", text=False)
+    with refusal if is_finished else nullcontext():
+        check_limits(config, folder, before, at, named=False)
