@@ -22,10 +22,10 @@ from gymnasium import spaces
 
 REGISTER = ("gymnasium_robotics", "shimmy", "ale_py", "minigrid", "panda_gym", "highway_env")
 """Packages that register envs when they are imported."""
-PICTURE = "picture"
 RANGES = ((0.0, 1.0), (0.0, 255.0), (-1.0, 1.0))
 """Bounds of pictures of floats: black and white."""
-SMALLEST = 16  # side of an array without channels that is a picture
+SMALLEST = 16
+"""Shortest side of an array that is clearly a picture, unless it is uint8 `[H, W, 3]`."""
 STEPS = 8
 CLOSE = 1e-3  # absolute tolerance with which starts are "close"
 
@@ -138,6 +138,19 @@ def picture_size(space: Any) -> tuple[int, int] | None:
     return space.shape[1:] if space.shape[0] in (1, 3) else None
 
 
+def is_clear(space: Any) -> bool:
+    """Return whether a space is clearly one of pictures, which become cameras unasked.
+
+    Small arrays of floats are numbers more often, such as times to a collision. uint8 `[H, W, 3]`
+    may have any size: that of MiniGrid's view is 7 x 7.
+    """
+    size = picture_size(space)
+    if size is None:
+        return False
+    coloured = space.dtype == np.uint8 and len(space.shape) == 3 and space.shape[2] == 3
+    return coloured or min(size) >= SMALLEST
+
+
 def picture(space: Any, value: Any) -> np.ndarray:
     """Convert a picture of a space (:func:`picture_size`) to uint8 `[H, W, 3]`."""
     pixels = np.asarray(value)
@@ -212,8 +225,9 @@ def measured(env_id: str, kwargs: Mapping[str, Any], folder: str | None = None) 
     parts = [
         {
             "place": place,
-            "kind": PICTURE if picture_size(space) else _kind(space),
-            "size": picture_size(space) or _width(space),
+            "picture": picture_size(space),
+            "clear": is_clear(space),
+            "size": _width(space),
             "space": _described(space),
         }
         for place, space in leaves(probe.observation_space)

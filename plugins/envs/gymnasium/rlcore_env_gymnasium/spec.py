@@ -22,7 +22,6 @@ from rlcore_env_gymnasium.settings import HEADLESS, GymnasiumConfig
 PROBE = Path(__file__).with_name("probe.py")
 # `python -c` would search the current folder first, where any file could hide a module
 AS_SCRIPT = "import sys; sys.path[:1] = filter(None, sys.path[:1]); exec(sys.argv[1])"
-PICTURE = "picture"
 RENDER = "render"
 SECONDS = 300  # timeout for making an env and playing some steps
 SUCCESS = re.compile(r"info:(?P<info>\w+)|(?P<end>terminated)|(?P<sum>reward|return):(?P<least>.+)")
@@ -150,14 +149,14 @@ def camera_sources(config: GymnasiumConfig, facts: Mapping[str, Any]) -> dict[st
     """Return the source of each camera: "render", or the place of a picture in the observation."""
     if config.cameras is not None:
         return dict(config.cameras)
-    pictures = [part["place"] for part in facts["parts"] if part["kind"] == PICTURE]
+    pictures = [part["place"] for part in facts["parts"] if part["clear"]]
     if pictures:
         return {place.replace(".", "_"): place for place in pictures}
     return {RENDER: RENDER} if facts["frame"] else {}
 
 
 def _cameras(config: GymnasiumConfig, facts: Mapping[str, Any]) -> list[CameraSpec]:
-    sizes = {p["place"]: p["size"] for p in facts["parts"] if p["kind"] == PICTURE}
+    sizes = {p["place"]: p["picture"] for p in facts["parts"] if p["picture"]}
     if facts["frame"]:
         sizes[RENDER] = facts["frame"]
     cameras = []
@@ -181,7 +180,9 @@ def state_parts(config: GymnasiumConfig, facts: Mapping[str, Any]) -> list[Mappi
     Raises:
         ConfigError: `config.states` names a place without numbers.
     """
-    parts = {p["place"]: p for p in facts["parts"] if p["kind"] != PICTURE and p["size"]}
+    pictures = {p["place"] for p in facts["parts"] if p["clear"]}
+    pictures |= {*camera_sources(config, facts).values()}
+    parts = {p["place"]: p for p in facts["parts"] if p["place"] not in pictures and p["size"]}
     chosen = list(parts) if config.states is None else config.states
     for place, part in parts.items():
         if config.states is None and part["size"] > LARGEST_STATE:

@@ -222,6 +222,23 @@ def test_other_arrays_are_no_pictures(space):
     assert picture_size(space) is None
 
 
+def test_a_small_array_is_a_picture_only_if_it_is_named(spec_of):
+    """highway-env's TimeToCollision, and a grid of MiniGrid's size, which is uint8."""
+    times = spaces.Box(0.0, 1.0, (3, 3, 10), np.float32)
+    grid = spaces.Box(0, 255, (7, 7, 3), np.uint8)
+    seen = spaces.Dict({"times": times, "grid": grid})
+    spec = spec_of(observation_space=seen)
+    assert [(camera.name, camera.height, camera.width) for camera in spec.cameras] == [
+        ("grid", 7, 7)
+    ]
+    assert [(part.meaning, part.size) for part in spec.states] == [("times", 90)]
+    named = spec_of(observation_space=seen, settings={"cameras": {"top": "times"}})
+    assert [(camera.name, camera.height, camera.width) for camera in named.cameras] == [
+        ("top", 3, 10)
+    ]
+    assert not named.states
+
+
 def test_an_array_that_is_neither_picture_nor_state_is_named(refused, spec_of):
     stacked = spaces.Box(0, 255, (4, 84, 84), np.uint8)
     seen = spaces.Dict({"frames": stacked, "joints": spaces.Box(-1.0, 1.0, (3,))})
