@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, pairwise
@@ -176,8 +176,8 @@ def _cameras(index: Index, env: EnvSpec | None) -> Iterator[str]:
         if feature["dtype"] in FRAME_DTYPES and not is_depth(feature)
     }
     if env is None:
-        for name, (height, width) in sizes.items():
-            yield f"  {_key(name.rpartition('.')[2])}: {name}  # {height}x{width}"
+        for key, (name, (height, width)) in zip(_own_names(sizes), sizes.items(), strict=True):
+            yield f"  {_key(key)}: {name}  # {height}x{width}"
         return
     chosen = fitting_names([camera.name for camera in env.cameras], list(sizes))
     for camera in env.cameras:
@@ -242,10 +242,10 @@ def _matched(
 
 
 def _own_states(states: Sequence[Recorded]) -> Iterator[str]:
-    for feature in states:
-        key = _key(feature.name.rpartition(".")[2])
+    keys = _own_names([feature.name for feature in states])
+    for key, feature in zip(keys, states, strict=True):
         have = feature.range_of(0, feature.size)
-        yield f"  {key}: {{from: {json.dumps(feature.name)}, scale: 1}}  # {have}"
+        yield f"  {_key(key)}: {{from: {json.dumps(feature.name)}, scale: 1}}  # {have}"
 
 
 def _own_actions(actions: Sequence[Recorded], states: Sequence[Recorded]) -> Iterator[str]:
@@ -254,6 +254,7 @@ def _own_actions(actions: Sequence[Recorded], states: Sequence[Recorded]) -> Ite
     Entries are divided into a gripper and the rest by their names, unless that would change their
     order, as with two arms. Actions that follow the state are targets of joints.
     """
+    named = set[str]()
     for feature in actions:
         for start, stop, is_gripper in _parts(feature):
             low, high = _bounds(feature.low[start:stop].min(), feature.high[start:stop].max())
@@ -266,6 +267,9 @@ def _own_actions(actions: Sequence[Recorded], states: Sequence[Recorded]) -> Ite
                 f'range: [{low}, {high}], convention: "{MARK}"}}  # such as "{unknown}"; {why}'
             )
             yield f"  # {feature.range_of(start, stop)}"
+            if meaning in named - {MARK}:
+                yield f"  # {meaning} may stand once: join these features in the data set"
+            named.add(meaning)
 
 
 def _parts(feature: Recorded) -> list[tuple[int, int, bool]]:
@@ -300,6 +304,12 @@ def _follower(feature: Recorded, states: Sequence[Recorded]) -> str:
         if correlation > FOLLOWS:
             return f"{state.name} follows it (correlation {correlation:.2f})"
     return ""
+
+
+def _own_names(features: Collection[str]) -> list[str]:
+    """Return the last parts of the names of features, or the whole names if those repeat."""
+    last = [name.rpartition(".")[2] for name in features]
+    return last if len(set(last)) == len(last) else list(features)
 
 
 def _bounds(low: float, high: float) -> tuple[str, str]:

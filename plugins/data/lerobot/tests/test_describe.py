@@ -133,6 +133,52 @@ def test_entries_keep_their_order(folder: Path, names: list[str], channels: dict
     assert [*said] == [*channels]
 
 
+def renamed_features(folder: Path, names: dict[str, str]) -> None:
+    """Rename features in the table of features and in the tables of rows."""
+    file = folder / "meta/info.json"
+    info = json.loads(file.read_text())
+    info["features"] = {names.get(name, name): value for name, value in info["features"].items()}
+    file.write_text(json.dumps(info))
+    for rows in sorted(folder.glob("data/*/*.parquet")):
+        table = pq.read_table(rows)
+        columns = [names.get(name, name) for name in table.column_names]
+        pq.write_table(table.rename_columns(columns).replace_schema_metadata(None), rows)
+
+
+def test_names_that_repeat_are_written_whole(folder: Path) -> None:
+    """Two arms: their cameras end in rgb, and their states in pos; the reader takes the file."""
+    cameras = ("observation.images.left.rgb", "observation.images.right.rgb")
+    states = ("observation.left.pos", "observation.right.pos")
+    renamed_features(
+        folder,
+        {
+            "observation.images.top": cameras[0],
+            "observation.images.wrist": cameras[1],
+            "observation.state": states[0],
+        },
+    )
+    file = folder / "meta/info.json"
+    info = json.loads(file.read_text())
+    info["features"][states[1]] = info["features"][states[0]]
+    file.write_text(json.dumps(info))
+    for rows in sorted(folder.glob("data/*/*.parquet")):
+        table = pq.read_table(rows)
+        pq.write_table(table.append_column(states[1], table[states[0]]), rows)
+    text = describe(read_index(folder), "arm")
+    body = text.partition("\ndata:")[1] + text.partition("\ndata:")[2]
+    description = folder.parent / "two.yaml"
+    description.write_text(filled(body, "target in rad", "1 is open"))
+    facts = format_of(description).read(description).facts
+    assert tuple(facts.cameras) == cameras
+    assert tuple(channel["meaning"] for channel in facts.states) == states
+
+
+def test_actions_of_one_meaning_are_told_to_be_joined(folder: Path) -> None:
+    renamed_features(folder, {"action": "action.left", "observation.state": "action.right"})
+    text = describe(read_index(folder), "arm")
+    assert text.count("  gripper:") == 2 and text.count("# gripper may stand once: join") == 1
+
+
 def test_a_data_set_without_a_description_names_the_command(
     folder: Path, refused: Callable[..., Any]
 ) -> None:
