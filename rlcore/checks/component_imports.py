@@ -40,13 +40,17 @@ def import_rows(components: Sequence[Component], limit: float = SECONDS) -> Iter
         limit: time limit of one import in seconds.
     """
     wanted = [part for part in components if not extras.lacking(part.spec.packages)]
-    faults = _faults(sorted({target for part in wanted for target in _targets(part.spec)}), limit)
+    targets = sorted({target for part in wanted for target in _targets(part.spec)})
+    faults, untried = _faults(targets, limit)
     for part in wanted:
         fault = next((faults[target] for target in _targets(part.spec) if target in faults), None)
         if fault is not None:
             fix = f"pip install --force-reinstall {part.distribution}; rlcore check {part.plugin}"
             yield row(f"{part.spec.kind} {part.spec.name}", fault, "missing", fix)
-    if not faults:
+    if untried:
+        fix = f"{sys.executable} -c 'import rlcore.checks.component_imports' shows why"
+        yield row("components", untried, "missing", fix)
+    elif not faults:
         yield row("components", f"{len(wanted)} can be imported")
 
 
@@ -81,8 +85,8 @@ def _targets(spec: ComponentSpec) -> list[str]:
     return [target for target in (spec.config, spec.spec, spec.target) if target]
 
 
-def _faults(targets: Sequence[str], limit: float) -> dict[str, str]:
-    """Return why targets can't be imported, by target."""
+def _faults(targets: Sequence[str], limit: float) -> tuple[dict[str, str], str]:
+    """Return why targets can't be imported, by target, and why some were not tried, or ""."""
     faults: dict[str, str] = {}
     while targets:
         command = [sys.executable, "-I", "-c", _CHILD]
@@ -96,9 +100,12 @@ def _faults(targets: Sequence[str], limit: float) -> dict[str, str]:
         )
         reports = [json.loads(line) for line in process.stdout.splitlines()]
         faults |= {report[0]: report[1] for report in reports if len(report) > 1 and report[1]}
-        if not reports or len(reports[-1]) > 1:
-            break  # all are imported, or the process could not begin
+        if not reports:
+            end = describe_end(process.returncode)
+            return faults, f"{targets[0]} is not tried: import rlcore {end} before"
+        if len(reports[-1]) > 1:
+            break  # all are imported
         ended = reports[-1][0]
         faults[ended] = f"{ended} {describe_end(process.returncode)} when it is imported"
         targets = targets[targets.index(ended) + 1 :]
-    return faults
+    return faults, ""

@@ -55,3 +55,11 @@ def test_what_lacks_an_optional_package_is_not_imported(component):
     optional = component("lacks", packages=("a-distribution-that-nobody-has",))
     (row,) = import_rows([optional, component("fine")])
     assert (row["status"], row["detail"]) == ("ok", "1 can be imported")
+
+
+def test_a_process_that_can_not_begin_is_no_success(component, tmp_path):
+    """As with a file of the user that hides one of ours."""
+    (tmp_path / "rlcore.py").write_text("raise SystemExit(3)")
+    (row,) = import_rows([component("fine"), component("lacks")])
+    assert row["status"] == "missing" and "exit code 3" in row["detail"]
+    assert "acme_fine:value" in row["detail"] and "-c" in row["fix"]
