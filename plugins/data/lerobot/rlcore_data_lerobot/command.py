@@ -23,7 +23,7 @@ def main(arguments: Sequence[str]) -> int:
         UserError: the folder is no LeRobot data set or is damaged, the env can't be planned, or the
             file exists already.
     """
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_intermixed_args(list(arguments))
     from rlcore.api import compose
     from rlcore.checks.facts import gather_facts
     from rlcore.plugins.registry import load_plugins
@@ -58,13 +58,13 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    subcommands = parser.add_subparsers(metavar="describe", required=True)
-    describe = subcommands.add_parser("describe", prog="rlcore data describe", description=__doc__)
-    describe.add_argument("folder", type=Path, metavar="FOLDER", help="a LeRobot data set")
-    describe.add_argument(
-        "words", nargs="*", metavar="env=NAME", help="an env, then overrides key=value"
+    # no subparsers, which would not let words stand on both sides of --output
+    parser.add_argument("command", choices=("describe",), metavar="describe")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="a LeRobot data set")
+    parser.add_argument(
+        "words", nargs="*", default=[], metavar="env=NAME", help="an env, then overrides key=value"
     )
-    describe.add_argument(
+    parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="a new file; without it, it is printed"
     )
     return parser

@@ -58,6 +58,28 @@ def test_a_mark_that_is_left_is_refused(folder: Path, refused: Callable[..., Any
         format_of(file).read(file)
 
 
+def test_an_env_may_follow_the_output(folder: Path) -> None:
+    """The words of the env are taken on both sides of the flag."""
+    data = ["data", "describe", str(folder)]
+    texts = []
+    for number, words in enumerate((["env=toy", "-o"], ["-o"])):
+        file = folder.parent / f"{number}.yaml"
+        assert main([*data, *words, str(file), *(["env=toy"] if number else [])]) == 0
+        texts.append(file.read_text())
+    assert texts[0] == texts[1] and "ee_delta_position" in texts[0]
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["nothing"], ["describe"], ["describe", "FOLDER", "--nothing"]]
+)
+def test_a_mistyped_command_is_one_error(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["data", *words]) == 2
+    error = capsys.readouterr().err
+    assert error.count("error:") == 1 and "Traceback" not in error
+
+
 def test_nothing_is_overwritten(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = folder.parent / "kept.yaml"
     file.write_text("mine")
