@@ -142,10 +142,11 @@ def is_clear(space: Any) -> bool:
     """Return whether a space is clearly one of pictures, which become cameras unasked.
 
     Small arrays of floats are numbers more often, such as times to a collision. uint8 `[H, W, 3]`
-    may have any size: that of MiniGrid's view is 7 x 7.
+    may have any size: that of MiniGrid's view is 7 x 7. Four channels are more often the last four
+    grey frames than red, green, blue and alpha.
     """
     size = picture_size(space)
-    if size is None:
+    if size is None or space.shape[2:] == (4,):
         return False
     coloured = space.dtype == np.uint8 and len(space.shape) == 3 and space.shape[2] == 3
     return coloured or min(size) >= SMALLEST

@@ -187,11 +187,13 @@ def state_parts(config: GymnasiumConfig, facts: Mapping[str, Any]) -> list[Mappi
     for place, part in parts.items():
         if config.states is None and part["size"] > LARGEST_STATE:
             others = ",".join(name for name in parts if name != place)
+            named = f"env.train.cameras={{image: {place}}} takes it as a picture of 3 channels; "
             raise ConfigError(
                 f"{config.id}: {place!r} of the observation, {part['space']}, is no picture, and "
                 f"as a state it has {part['size']} numbers, of which at most {LARGEST_STATE} are "
                 "taken unasked",
-                hint="pictures are uint8, or floats whose bounds are 0 and 1, 0 and 255, or -1 and "
+                hint=(named if part["picture"] else "")
+                + "pictures are uint8, or floats whose bounds are 0 and 1, 0 and 255, or -1 and "
                 f"1; env.train.states=[{others}] names the parts of the state",
             )
     for place in chosen:

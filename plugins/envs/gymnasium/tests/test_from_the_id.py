@@ -248,6 +248,16 @@ def test_an_array_that_is_neither_picture_nor_state_is_named(refused, spec_of):
     assert [(part.meaning, part.size) for part in spec.states] == [("joints", 3)]
 
 
+def test_four_channels_are_a_picture_only_if_they_are_named(refused, spec_of):
+    """Four grey frames have the shape of a picture with an alpha channel."""
+    seen = spaces.Dict({"frames": spaces.Box(0, 255, (84, 84, 4), np.uint8)})
+    with refused(ConfigError, "frames", "28224", "env.train.cameras={image: frames}"):
+        spec_of(observation_space=seen)
+    spec = spec_of(observation_space=seen, settings={"cameras": {"image": "frames"}})
+    assert [(camera.height, camera.width) for camera in spec.cameras] == [(84, 84)]
+    assert not spec.states
+
+
 @pytest.mark.parametrize(
     ("low", "high"),
     [(-np.inf, np.inf), (0.0, np.inf), (-3.4e38, 3.4e38), (0.5, 0.5)],
