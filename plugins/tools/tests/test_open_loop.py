@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -99,8 +100,12 @@ def test_held_out_episodes_of_a_run(
     values = json.loads((run / "open_loop.json").read_text())
     assert values["episodes"] == 2 and len(values["entries"]) == 2
     assert 0 < values["entries"][0]["rms"] < 2
-    # all episodes of the data set, as those of another one
-    other = f"collect.path={run / 'demonstrations'}"
+    # the run's own data set by its path, then a copy, of which all episodes are compared
+    own = f"collect.path={run / 'demonstrations'}"
+    assert main(["open-loop", str(run), own, "-o", str(log_path / "own.html")]) == 0
+    assert (log_path / "own.json").read_text() == (run / "open_loop.json").read_text()
+    shutil.copytree(run / "demonstrations", log_path / "copy")
+    other = f"collect.path={log_path / 'copy'}"
     assert main(["open-loop", str(run), other, "-o", str(log_path / "all.html")]) == 0
     assert json.loads((log_path / "all.json").read_text())["episodes"] == 10
     for wrong in (["--episodes", "0"], ["nothing"], ["collect.path=nowhere"]):

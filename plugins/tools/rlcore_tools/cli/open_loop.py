@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
     collected = run.folder.demonstrations
     own = config.collect.path or (collected if collected.is_dir() else None)
     path = _data_path(options.data, own)
-    is_own = options.data is None
+    is_own = own is not None and path.resolve() == Path(own).resolve()
     _, data = open_dataset(path)
     fraction = config.sft.val_fraction if is_own and config.sft.enabled else 0.0
     training, held_out = data.split(fraction, config.runner.seed)
