@@ -9,7 +9,9 @@ from rlcore.checks import held_out
 from rlcore.checks.draws import evaluation_draws
 from rlcore.checks.facts import Facts
 from rlcore.checks.subject import Subject
+from rlcore.config.schema import EnvConfig
 from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.specs import EnvSpec
 
 CHECKS = Subject()
 
@@ -31,9 +33,16 @@ def unplayable(facts: Facts) -> Iterator[ConfigError]:
             return
 
 
+def _played(facts: Facts, *names: str) -> Iterator[tuple[str, EnvConfig, EnvSpec]]:
+    """Yield those of the named sides whose episodes can be played; without a name, of both."""
+    for path, env, spec in facts.sides:
+        if not spec.unplayable and (not names or path in names):
+            yield path, env, spec
+
+
 @CHECKS.add
 def columns_hold_episodes(facts: Facts) -> Iterator[str]:
-    for path, env, _ in facts.sides:
+    for path, env, _ in _played(facts):
         steps = env.max_steps_per_rollout_epoch
         if steps is None:
             continue
@@ -54,7 +63,7 @@ def chunks_fit_episodes(facts: Facts) -> Iterator[str]:
     chunk = facts.config.actor.model.num_action_chunks
     if facts.policy is None or chunk < 1:
         return
-    for path, env, _ in facts.sides:
+    for path, env, _ in _played(facts):
         if chunk > env.max_episode_steps:
             yield (
                 "actor.model.num_action_chunks must be at most "
@@ -70,27 +79,30 @@ def chunks_fit_episodes(facts: Facts) -> Iterator[str]:
 
 @CHECKS.add
 def tasks_are_named_once(facts: Facts) -> Iterator[str]:
-    for path, env, spec in facts.sides:
+    for path, env, spec in _played(facts):
         if not spec.tasks or len(set(spec.tasks)) != len(spec.tasks):
             yield f"{path}.tasks must name at least one task, each once, got {env.tasks}"
 
 
 @CHECKS.add
 def trials_suffice(facts: Facts) -> Iterator[str]:
-    path, env, spec = facts.sides[1]
-    available = len(spec.trials(env.split))
-    if env.trials_per_task > available:
-        yield (
-            f"{path}.trials_per_task must be at most {available} (the {env.split} trials of "
-            f"{spec.name}), got {env.trials_per_task}"
-        )
+    for path, env, spec in _played(facts, "env.eval"):
+        available = len(spec.trials(env.split))
+        if env.trials_per_task > available:
+            yield (
+                f"{path}.trials_per_task must be at most {available} (the {env.split} trials of "
+                f"{spec.name}), got {env.trials_per_task}"
+            )
 
 
 @CHECKS.add
 def training_has_trials(facts: Facts) -> Iterator[str]:
-    path, env, spec = facts.sides[0]
-    if not (facts.config.runner.only_eval or spec.trials(env.split)):
-        yield f"{path}.split must name trials that {spec.name} has: there are no {env.split} trials"
+    for path, env, spec in _played(facts, "env.train"):
+        if not (facts.config.runner.only_eval or spec.trials(env.split)):
+            yield (
+                f"{path}.split must name trials that {spec.name} has: there are no {env.split} "
+                "trials"
+            )
 
 
 @CHECKS.add
@@ -101,7 +113,7 @@ def passes_differ(facts: Facts) -> Iterator[str]:
     """
     env = facts.config.env.eval
     policy = facts.policy
-    if policy is None or env.rollout_epoch == 1:
+    if policy is None or env.rollout_epoch == 1 or facts.envs["eval"].unplayable:
         return
     if not evaluation_draws(facts.config, policy, facts.acting_needs):
         yield (
@@ -116,6 +128,8 @@ def temperature_is_supported(facts: Facts) -> Iterator[str]:
     temperature = facts.config.rollout.eval_temperature
     policy = facts.policy
     if policy is None or policy.has_temperature or temperature in (None, 1):  # 1 changes nothing
+        return
+    if facts.envs["eval"].unplayable:
         return
     yield (
         f"rollout.eval_temperature must be null or 1: {policy.name} does not sample tokens, "

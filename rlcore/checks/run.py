@@ -117,7 +117,7 @@ def survey(
     facts, refusals = _facts_or_error(valid, registry, plan, others)
     errors += refusals
     if facts is not None and not numbers:
-        errors += [_refusal(text) for run_check in _checks(facts) for text in run_check(facts)]
+        errors += [_refusal(text) for run_check in CHECKS for text in run_check(facts)]
         taught = facts.needs is not None and facts.needs.demonstrations
         with collect_errors(errors):
             if collects or taught or (valid.sft.enabled and not valid.runner.only_eval):
@@ -131,12 +131,6 @@ def survey(
             errors.append(type(error)(f"row {name}: {error.message}", hint=error.hint))
             break
     return facts, errors
-
-
-def _checks(facts: Facts) -> Iterator[Check]:
-    """Yield the checks that apply: those of episodes need an env that plays some."""
-    recorded = any(spec.unplayable for spec in facts.envs.values())
-    yield from (each for each in CHECKS if not (recorded and each in episodes.CHECKS))
 
 
 def lacking_trackers(config: RunConfig, registry: Registry) -> Iterator[PluginError]:

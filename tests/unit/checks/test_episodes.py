@@ -89,3 +89,21 @@ def test_validation_starts_are_neither_trained_on_nor_held_out(facts, problems, 
     none = replace(spec, validation_trials=range(0))
     without_trials = replace(found, envs={**found.envs, "eval": none})
     reported(without_trials, "env.eval.trials_per_task", "at most 0", "validation", "got 3")
+
+
+@pytest.mark.parametrize("side", ["train", "eval"])
+def test_an_env_of_recorded_episodes_spares_only_its_own_side(facts, problems, side):
+    """A policy that is learned from a data set is evaluated in a simulator, with its checks."""
+    wrong = [
+        *("actor.global_batch_size=256", "env.eval.trials_per_task=1001"),
+        *("env.eval.rollout_epoch=2", "rollout.eval_temperature=1.6"),
+        *("env.train.max_steps_per_rollout_epoch=10", "env.eval.max_steps_per_rollout_epoch=10"),
+    ]
+    found = facts(*wrong)
+    none = {"train_trials": range(0), "heldout_trials": range(0), "unplayable": "plays none"}
+    recorded = {**found.envs, side: replace(found.envs[side], **none)}
+    keys = [text.split()[0] for text in problems(replace(found, envs=recorded))]
+    of_eval = ["env.eval.trials_per_task", "env.eval.rollout_epoch", "rollout.eval_temperature"]
+    played = "eval" if side == "train" else "train"
+    columns = [f"env.{played}.max_steps_per_rollout_epoch"]
+    assert sorted(keys) == sorted(columns + (of_eval if side == "train" else []))
