@@ -223,7 +223,8 @@ def recipe_of(config: RunConfig, registry: Registry | None = None) -> RunConfig 
     """Return what a run was started from, without the `section.key=value` of its command line.
 
     That is the recipe `experiment=NAME` alone or, without a recipe, the chosen components. Keys
-    that the files require to be set (`???`) have their values from `config`.
+    that the files require to be set (`???`) have their values from `config`, and so have keys of
+    envs that load code of this machine.
 
     Returns:
         The configuration; None if `config.recipe` names no choices, so `config` was not composed.
@@ -242,9 +243,29 @@ def recipe_of(config: RunConfig, registry: Registry | None = None) -> RunConfig 
         sources = sources_of(config, registry)
         values = sources.recipe.values
         left_open = [path for path, value in schema_tree.leaves(values) if value == MISSING]
-        layers = [nest(path, schema_tree.value_of(config, path)) for path in left_open]
+        taken = [*left_open, *_chosen_on_this_machine(config, values)]
+        layers = [nest(path, schema_tree.value_of(config, path)) for path in taken]
         origin = RecipeConfig(recipes or choices, config.recipe.config_dirs)
         return bind_layers(values, layers, registry, origin, sources)
+
+
+def _chosen_on_this_machine(config: RunConfig, values: Values) -> list[str]:
+    """Return the keys of envs that load code and that the values of a recipe leave null.
+
+    If they were chosen anew, an env would be measured with code that the run does not use, and that
+    nobody has allowed: a module in the current folder may be called like that of the run.
+    """
+    same_env = [
+        f"env.{side}."
+        for side, env in config.env.sides.items()
+        if schema_tree.find(values, f"env.{side}.env_type") == env.env_type
+    ]
+    return [
+        key.path
+        for key in schema_tree.walk(config)
+        if key.path.startswith(tuple(same_env)) and key.trusted and key.trusted.allowed
+        if key.value is not None and schema_tree.find(values, key.path) is None
+    ]
 
 
 def sources_of(config: RunConfig, registry: Registry | None = None) -> Sources:

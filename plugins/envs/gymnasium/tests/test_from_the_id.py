@@ -18,6 +18,7 @@ from rlcore_env_gymnasium.usual import USUAL_ENVS, usual_env
 
 import rlcore
 from rlcore.api import compose
+from rlcore.config.compose import load, recipe_of, to_yaml
 from rlcore.contracts.errors import ConfigError
 
 PUSHT = """
@@ -173,6 +174,24 @@ def test_a_class_of_the_current_folder_trains(refused, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with refused(ConfigError, "module_path", "--trust"):
         run.config()
+
+
+def test_the_recipe_of_a_run_imports_no_other_module_of_its_name(tmp_path, monkeypatch):
+    own, elsewhere = tmp_path / "own", tmp_path / "elsewhere"
+    for folder in (own, elsewhere):
+        folder.mkdir()
+        (folder / "my_shared_name.py").write_text(BOT.replace("my_bot", "my_shared_name"))
+    imported = elsewhere / "imported"
+    with (elsewhere / "my_shared_name.py").open("a") as file:
+        file.write(f"open({str(imported)!r}, 'w').close()\n")
+    monkeypatch.chdir(own)
+    words = ("env=gymnasium", "env.train.id=my_shared_name:Bot-v0")
+    (own / "config.yaml").write_text(to_yaml(compose(*words, require=("env",))))
+    monkeypatch.chdir(elsewhere)
+    config = load(own / "config.yaml", trust=True)
+    recipe = recipe_of(config)
+    assert not imported.exists()
+    assert recipe.env.train == config.env.train and recipe.env.train.module_path == str(own)
 
 
 def test_a_class_that_is_not_registered_is_an_env_too(tmp_path, monkeypatch):
