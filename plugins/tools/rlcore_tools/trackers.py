@@ -18,6 +18,8 @@ from rlcore.files.atomic import write_text
 
 SERVICE_ID = "run_id"
 """File with the id of a run at a service."""
+UPDATE = "update"
+"""Metric of W&B with the number of the update, which :meth:`Tracker.log` gets as its step."""
 
 
 class TensorBoardTracker:
@@ -64,7 +66,11 @@ class _Service:
 
 
 class WandbTracker(_Service):
-    """Logs to Weights & Biases; WANDB_MODE=offline writes to `<run>/wandb/` alone."""
+    """Logs to Weights & Biases; WANDB_MODE=offline writes to `<run>/wandb/` alone.
+
+    The update is a metric of its own, the x-axis of all others, because W&B drops what is logged
+    below its last step, as after a resume from an earlier checkpoint.
+    """
 
     def __init__(self, config: LoggerConfig, run_dir: Path) -> None:
         library = _import_library("wandb", "wandb")
@@ -75,6 +81,11 @@ class WandbTracker(_Service):
             id=_service_id(run_dir / "wandb"),
             resume="allow",
         )
+        self._run.define_metric(UPDATE)
+        self._run.define_metric("*", step_metric=UPDATE)
+
+    def log(self, metrics: Mapping[str, float], step: int) -> None:
+        self._run.log({**metrics, UPDATE: step})
 
 
 class SwanLabTracker(_Service):
