@@ -59,6 +59,18 @@ def check_starts(facts: Facts) -> Iterator[str]:
                 f"{runner.demonstration_starts}: sft.enabled=true collects some, and collect.path "
                 "names a data set"
             )
+    elif runner.resume_dir is None:  # a resumed run may be past these starts: see resume.find
+        yield from check_known_starts(facts)
+
+
+def check_known_starts(facts: Facts) -> Iterator[str]:
+    """Yield a sentence if `collect.path` does not say where its demonstrations began.
+
+    Raises:
+        UserError: the data set can't be read.
+    """
+    config = facts.config
+    if config.collect.path is None:
         return
     train = facts.envs["train"]
     trials = train.trials(config.env.train.split)
@@ -68,9 +80,9 @@ def check_starts(facts: Facts) -> Iterator[str]:
     if missing:
         yield (
             f"runner.demonstration_starts must be 0 for collect.path={config.collect.path}, got "
-            f"{runner.demonstration_starts}: it does not say at which trials of env.train its "
-            f"demonstrations of {abbreviate_list(missing)} began; rlcore collect makes one that "
-            "does"
+            f"{config.runner.demonstration_starts}: it does not say at which trials of env.train "
+            f"its demonstrations of {abbreviate_list(missing)} began; rlcore collect makes one "
+            "that does"
         )
 
 

@@ -13,11 +13,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rlcore.checks.demonstrations import check_known_starts
 from rlcore.checks.facts import Facts, with_policy
+from rlcore.checks.run import EXPLAINED
 from rlcore.config import schema_tree
 from rlcore.config.recipes import read_mapping
 from rlcore.config.schema import RunConfig
-from rlcore.contracts.errors import CheckpointError, MicroBatchError, WorkerError
+from rlcore.contracts.errors import CheckpointError, ConfigError, MicroBatchError, WorkerError
 from rlcore.plugins.registry import load_plugins
 from rlcore.runs import history
 from rlcore.runs.attempts import archive
@@ -103,6 +105,9 @@ def find(assembly: Assembly, holds: ExitStack) -> Saved | None:
         check_untrained(config, saved.folder)
     if config.sft.enabled:
         check_start(assembly, saved.folder, previous)
+    if config.runner.demonstrated_share(saved.step):
+        for sentence in check_known_starts(assembly.facts):
+            raise ConfigError(sentence, hint=EXPLAINED)
     return saved
 
 

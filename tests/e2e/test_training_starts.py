@@ -134,3 +134,18 @@ def test_the_first_updates_begin_where_demonstrations_began(log_path: Path):
     shutil.copytree(run, again)
     go_on(again / "checkpoints/step_000001")
     assert_same(run, again)
+
+
+def test_a_run_past_the_starts_of_demonstrations_does_not_need_them(tmp_path: Path, refused):
+    data = tmp_path / "data"
+    collect(assemble(config(tmp_path / "collected", f"collect.output={data}"), collects=True))
+    words = ["runner.demonstration_starts=1", "runner.demonstration_starts_end=0.5"]
+    words += ["sft.enabled=false", f"collect.path={data}", "runner.save_interval=1"]
+    train(assemble(config(tmp_path / "logs", *words, "runner.max_epochs=2")))
+    data.rename(tmp_path / "gone")
+    first = tmp_path / "logs/run/checkpoints/step_000001"
+    with refused(ConfigError, "collect.path", data, text=False):
+        go_on(first, "runner.max_epochs=4")  # half of the second update's episodes begin there
+    go_on(first)
+    shares = [line.get("rollout/demonstration_starts") for line in numbers(tmp_path / "logs/run")]
+    assert [share for share in shares if share is not None] == [1.0, 0.0]
