@@ -51,6 +51,8 @@ class Facts:
         further: specs of additional envs to evaluate on, by the name of their side.
         acting_needs: needs of the algorithm whose networks act, also where nothing is trained; None
             if no algorithm is chosen.
+        frames_of: frames counted in data sets, by path; variants of a run (`replace`) share it, as
+            counting reads all rows of a LeRobot data set.
     """
 
     config: RunConfig
@@ -62,6 +64,7 @@ class Facts:
     trained_in: EnvFacts | None = None
     further: Mapping[str, EnvSpec] = field(default_factory=dict)
     acting_needs: AlgorithmNeeds | None = None
+    frames_of: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def workers(self) -> dict[str, int]:
@@ -187,11 +190,13 @@ class Facts:
         if self.needs is None or not self.needs.demonstrations:
             return 0
         if collect.path is not None:
-            try:
-                _, data = open_dataset(Path(collect.path))
-                return data.summary().frames
-            except UserError:  # the checks report it
-                return 0
+            if collect.path not in self.frames_of:
+                try:
+                    _, data = open_dataset(Path(collect.path))
+                    self.frames_of[collect.path] = data.summary().frames
+                except UserError:  # the checks report it
+                    self.frames_of[collect.path] = 0
+            return self.frames_of[collect.path]
         steps = collect.max_episode_steps or config.env.train.max_episode_steps
         frames = len(range(0, steps or 0, collect.stride))
         return len(self.envs["train"].tasks) * collect.episodes_per_task * frames

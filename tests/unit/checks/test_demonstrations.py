@@ -161,6 +161,10 @@ def test_frames_of_a_data_set_are_counted(shown: Path) -> None:
     assert facts.demonstration_frames == sum(lengths) > 1  # each step has a frame
     untaught = replace(facts, needs=None)
     assert facts.memory["rollout+actor"].host > untaught.memory["rollout+actor"].host
+    # a variant of the run knows them without another look, which new facts take
+    shutil.rmtree(shown / "shown")
+    assert replace(facts, config=replace(facts.config)).demonstration_frames == sum(lengths)
+    assert gather_facts(facts.config, load_plugins()).demonstration_frames == 0
 
 
 NEAR = "runner.demonstration_starts=0.5"
