@@ -75,7 +75,7 @@ def check_known_starts(facts: Facts) -> Iterator[str]:
     train = facts.envs["train"]
     trials = train.trials(config.env.train.split)
     _, data = open_dataset(Path(config.collect.path))
-    known = {task for task, trial in data.starts() if trial in trials}
+    known = {task for task, trial in data.starts(successful=True) if trial in trials}
     missing = [task for task in train.tasks if task not in known]
     if missing:
         yield (

@@ -109,8 +109,12 @@ class Dataset(Protocol):
     def __len__(self) -> int:
         """Return the number of episodes."""
 
-    def starts(self) -> set[tuple[str, int]]:
-        """Return (task name, trial) of each start from which an episode was recorded."""
+    def starts(self, *, successful: bool = False) -> set[tuple[str, int]]:
+        """Return (task name, trial) of each start from which an episode was recorded.
+
+        Args:
+            successful: whether to leave out the episodes that did not succeed.
+        """
 
     def check(self, spec: EnvSpec) -> None:
         """Raise ConfigError unless a policy for `spec` can learn from these episodes."""

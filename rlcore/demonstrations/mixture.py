@@ -50,9 +50,9 @@ class Mixture:
     def __len__(self) -> int:
         return sum(len(data) for data, _ in self.parts)
 
-    def starts(self) -> set[tuple[str, int]]:
+    def starts(self, *, successful: bool = False) -> set[tuple[str, int]]:
         """Return (task name, trial) of the episodes of all data sets."""
-        return {start for data, _ in self.parts for start in data.starts()}
+        return {start for data, _ in self.parts for start in data.starts(successful=successful)}
 
     def check(self, spec: EnvSpec) -> None:
         """Raise ConfigError unless a policy for `spec` can learn from every data set."""

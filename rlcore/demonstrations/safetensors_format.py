@@ -131,9 +131,9 @@ class DemonstrationSet(Demonstrations[EpisodeRow]):
         """Return the facts of the env that demonstrates."""
         return self.info
 
-    def starts(self) -> set[tuple[str, int]]:
+    def starts(self, *, successful: bool = False) -> set[tuple[str, int]]:
         """Return (task name, trial) of the episodes."""
-        return {(row.task, row.trial) for row in self.items}
+        return {(row.task, row.trial) for row in self.items if row.success or not successful}
 
     def check(self, spec: EnvSpec) -> None:
         """Raise ConfigError if no episode succeeded, or if the env's facts differ from `spec`."""

@@ -40,4 +40,4 @@ def demonstrated_starts(session: Session, update: int) -> DemonstratedStarts | N
 def _starts(folder: str) -> list[tuple[str, int]]:
     """Return (task, trial) of the demonstrations of a data set, sorted; read once in a process."""
     _, data = open_dataset(Path(folder))
-    return sorted(data.starts())
+    return sorted(data.starts(successful=True))

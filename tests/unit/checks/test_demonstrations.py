@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
@@ -187,6 +188,16 @@ def test_starts_of_demonstrations_must_be_known(
     config = compose([*WORDS, "cluster.inventory=4cpu", *words])
     _, errors = survey(config, load_plugins(), only_look=True)
     assert [error.message.split()[0] for error in errors] == wanted
+
+
+def test_starts_of_episodes_that_failed_are_no_starts_of_demonstrations(shown: Path) -> None:
+    table = pq.read_table(shown / "shown/episodes.parquet")
+    failed = pa.array([False] * len(table))
+    table = table.set_column(table.column_names.index("success"), "success", failed)
+    pq.write_table(table, shown / "shown/episodes.parquet")
+    config = compose([*SMALL, NEAR, "collect.path=shown", "env.train.tasks=[reach-left]"])
+    _, errors = survey(config, load_plugins(), only_look=True)
+    assert any(error.message.startswith("runner.demonstration_starts ") for error in errors)
 
 
 def plan_supervised(*words: str, collects: bool = False) -> None:

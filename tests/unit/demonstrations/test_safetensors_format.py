@@ -46,6 +46,7 @@ def test_round_trip_in_canonical_order(tmp_path):
     assert_equal(read[-1], written[0])
     assert (len(read), read.complete) == (3, True)
     assert read.starts() == {("push", 0), ("reach", 7), ("reach", 2)}
+    assert read.starts(successful=True) == {("push", 0), ("reach", 7)}
     assert len(read[:2]) == 2
 
 

@@ -73,9 +73,10 @@ class LeRobotSet:
     def __len__(self) -> int:
         return len(self.index.entries)
 
-    def starts(self) -> set[tuple[str, int]]:
+    def starts(self, *, successful: bool = False) -> set[tuple[str, int]]:
         """Return (task name, trial) of the episodes if rlcore wrote them, else an empty set."""
-        return {(row.task, row.trial) for row in self._rows or ()}
+        rows = [row for row in self._rows or () if row.success or not successful]
+        return {(row.task, row.trial) for row in rows}
 
     def check(self, spec: EnvSpec) -> None:
         """Raise ConfigError unless a policy for `spec` can learn from these episodes."""

@@ -30,6 +30,7 @@ def test_states_and_actions_are_equal_and_frames_nearly(form, tmp_path):
     data = format_of(tmp_path / "d").read(tmp_path / "d")
     assert (len(data), data.complete, data.facts.env) == (3, True, "desk")
     assert data.starts() == {("push", 5), ("reach", 7), ("reach", 2)}
+    assert data.starts(successful=True) == {("push", 5), ("reach", 7)}
     data.check(SPEC)
     read = everything(data)  # without the one that failed
     assert [demo.episode for demo in read] == [Episode(0, 7), Episode(1, 5)]
