@@ -14,6 +14,9 @@ from rlcore.config.schema import ModelConfig, RunConfig
 from rlcore.files import hub
 
 SHOWN = 200  # characters of a path that a sentence shows at most
+KERNEL = frozenset(("proc", "sysfs", "cgroup", "cgroup2", "devpts", "securityfs", "debugfs"))
+"""Types of file systems of the kernel, which take no files of users. Others without a size may: a
+tmpfs without a limit, a ramfs, and those of programs (FUSE)."""
 Model = TypeVar("Model", bound=ModelConfig)
 
 
@@ -118,5 +121,23 @@ def _why_not_written(folder: Path) -> str:
     system = os.statvfs(folder)
     if system.f_flag & os.ST_RDONLY:
         return f"{folder} is on a read-only file system"
-    # root may write everywhere, but those of the kernel, such as /proc, have no room for files
-    return "" if system.f_blocks else f"permission denied: {folder} is of the system, and no disk"
+    # root may write everywhere, but file systems of the kernel take no files
+    kind = "" if system.f_blocks else _file_system(folder)
+    return (
+        f"permission denied: {folder} is of the system ({kind}), and no disk"
+        if kind in KERNEL
+        else ""
+    )
+
+
+def _file_system(folder: Path) -> str:
+    """Return the type of the file system that holds an existing folder; "" where none is listed."""
+    try:
+        lines = Path("/proc/self/mounts").read_text(errors="replace").splitlines()
+    except OSError:  # a machine without /proc has none of the kernel's file systems that we know
+        return ""
+    mounts = [line.split()[1:3] for line in lines]
+    resolved = folder.resolve()
+    above = [(point, kind) for point, kind in mounts if resolved.is_relative_to(point)]
+    # of two at one point, the later one hides the earlier one, and max() returns the first
+    return max(reversed(above), key=lambda mount: len(mount[0]), default=("", ""))[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -50,6 +51,16 @@ def test_a_folder_that_takes_no_files_is_no_matter_of_space(registry):
     (fault,) = places.folder_faults(config)
     assert fault.startswith("runner.logger.log_path ")
     assert "can't write to /proc/x: permission denied" in fault
+
+
+def test_a_file_system_that_tells_no_size_takes_files(registry, tmp_path, monkeypatch):
+    """As a tmpfs without a limit, a ramfs, and a program's own (FUSE)."""
+    told = os.statvfs(tmp_path)
+    sizes = list(told)
+    sizes[2] = 0  # f_blocks
+    monkeypatch.setattr(os, "statvfs", lambda path: os.statvfs_result(sizes))
+    config = compose([*TOY, f"runner.logger.log_path={tmp_path}/logs"], registry=registry)
+    assert list(places.folder_faults(config)) == []
 
 
 def test_the_name_of_a_model_that_is_not_here(registry, elsewhere):
