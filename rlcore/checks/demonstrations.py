@@ -208,7 +208,7 @@ def _check_output(facts: Facts) -> None:
     if not train.has_expert:
         raise ConfigError(
             f"env.train must be an env with a scripted expert, got {train.name}, which has none",
-            hint="rlcore data describe FOLDER describes recorded episodes (docs/your-data.md); "
+            hint="collect.path=DATA learns from recorded episodes (docs/your-data.md); "
             "actor.model.model_path=CHECKPOINT starts without demonstrations",
         )
     if config.collect.path is not None:

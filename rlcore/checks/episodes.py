@@ -26,9 +26,8 @@ def unplayable(facts: Facts) -> Iterator[ConfigError]:
             yield ConfigError(
                 f"{path} must be an env whose episodes can be played: {spec.name} "
                 f"{spec.unplayable}",
-                hint="rlcore sft learns from recorded episodes, rlcore serve and rlcore export use "
-                "what it learned; evaluation and reinforcement need env=NAME with the same "
-                "cameras, states and actions",
+                hint="rlcore sft learns from recorded episodes; evaluation and reinforcement need "
+                "env=NAME with the same cameras, states and actions",
             )
             return
 

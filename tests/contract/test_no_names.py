@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from rlcore.plugins.registry import load_plugins
+
 ROOT = Path(__file__).parents[2]
 KINDS = ("envs", "models", "algos")  # what is beside them has no kind
 # any reader's words, and the library whose vocabulary an Env has
@@ -41,6 +43,22 @@ def test_core_names_no_component():
         for file in files
         for number, line in enumerate(file.read_text().splitlines(), start=1)
         for name in named(line)
+    ]
+    assert found == []
+
+
+def test_messages_of_core_name_no_command_of_a_plugin():
+    """Docstrings may, in backquotes: they tell who calls. Those of rlcore-tools go with core."""
+    registry = load_plugins()
+    commands = registry.components("command")
+    beside = ("rlcore", "rlcore-tools")
+    others = [each.spec.name for each in commands if each.distribution not in beside]
+    assert "serve" in others
+    called = re.compile(rf"(?<!`)rlcore ({'|'.join(others)})\b")
+    found = [
+        f"{file.relative_to(ROOT)}: {match[0]}"
+        for file in sorted((ROOT / "rlcore").rglob("*.py"))
+        for match in called.finditer(file.read_text())
     ]
     assert found == []
 
