@@ -68,7 +68,8 @@ def bind_layers(
         The frozen configuration.
 
     Raises:
-        IncompleteRecipeError: required keys without a value, or instructions that can't be read.
+        IncompleteRecipeError: required keys without a value, instructions that can't be read, or an
+            env whose state must be chosen.
         ConfigError: an unknown key, a wrong type, or a path that can't be made absolute.
     """
     raw = [file_values, *layers]
@@ -104,7 +105,8 @@ def bind_layers(
         if env.env_type in registry.names("env"):
             env.resolve(registry.get("env", env.env_type).spec)
             if origin is not None:
-                env.derive()
+                with collect_errors(errors):
+                    env.derive()
     config.freeze()
     if errors:
         raise IncompleteRecipeError(errors, config)

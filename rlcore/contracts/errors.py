@@ -78,9 +78,11 @@ def collect_errors(errors: list[UserError]) -> Iterator[None]:
 def join_errors(errors: Sequence[UserError]) -> UserError:
     """Join one or more errors into one error of the first one's class.
 
-    Messages with the same hint are grouped, so that each hint is printed once.
+    Messages with the same hint are grouped, so that each hint is printed once. An error that was
+    raised for both sides of a run is in it once.
     """
-    single = [part for error in errors for part in error.errors or (error,)]
+    parts = [part for error in errors for part in error.errors or (error,)]
+    single = [*{(part.message, part.hint): part for part in parts}.values()]
     if len(single) == 1:
         return single[0]
     # the last hint is the joined error's own; the others are part of its message

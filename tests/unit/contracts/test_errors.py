@@ -63,4 +63,5 @@ def test_errors_with_one_hint_share_it_and_stay_single():
     assert str(error) == (
         "a must be 1\nb must be 1\n  hint: read the help\nno GL\n  hint: install it"
     )
+    assert join_errors([one, one]) is one  # of env.train and env.eval
     assert join_errors([one]) is one and str(join_errors([one, two])).count("hint") == 1

@@ -15,6 +15,7 @@ from rlcore_env_gymnasium.spec import (
     facts_of,
     meaning_counts,
     places_of,
+    require_small_states,
     time_limit,
 )
 from rlcore_env_gymnasium.usual import UsualEnv, usual_env
@@ -33,6 +34,9 @@ def fill(config: GymnasiumConfig) -> None:
 
     If the env can't be made, facts fill nothing: :func:`rlcore_env_gymnasium.spec.env_spec` reports
     its error with those of the other checks.
+
+    Raises:
+        ConfigError: a large part of the observation would become a state unasked.
     """
     if config.module_path is None:
         config.module_path = folder_of(config.id)
@@ -46,6 +50,7 @@ def fill(config: GymnasiumConfig) -> None:
         config.max_episode_steps = config.max_episode_steps or UNLIMITED
         return
     config.max_episode_steps = time_limit(config, facts)
+    require_small_states(config, facts)
     with suppress(UserError):  # without what is named here, each simulator would measure the env
         config.cameras, config.states = places_of(config)
     if usual is not None:

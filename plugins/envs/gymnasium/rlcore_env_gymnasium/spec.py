@@ -184,8 +184,26 @@ def state_parts(config: GymnasiumConfig, facts: Mapping[str, Any]) -> list[Mappi
     pictures |= {*camera_sources(config, facts).values()}
     parts = {p["place"]: p for p in facts["parts"] if p["place"] not in pictures and p["size"]}
     chosen = list(parts) if config.states is None else config.states
+    for place in chosen:
+        if place not in parts:
+            raise ConfigError(
+                f"states of {config.id}: there are no numbers {place!r}"
+                f"{choices_message(place, parts)}"
+            )
+    return [parts[place] for place in chosen]
+
+
+def require_small_states(config: GymnasiumConfig, facts: Mapping[str, Any]) -> None:
+    """Check the size of what becomes a state unasked, for an env that a run is composed with.
+
+    Raises:
+        ConfigError: a part has more than `LARGEST_STATE` numbers.
+    """
+    if config.states is not None:
+        return
+    parts = {part["place"]: part for part in state_parts(config, facts)}
     for place, part in parts.items():
-        if config.states is None and part["size"] > LARGEST_STATE:
+        if part["size"] > LARGEST_STATE:
             others = ",".join(name for name in parts if name != place)
             named = f"env.train.cameras={{image: {place}}} takes it as a picture of 3 channels; "
             raise ConfigError(
@@ -196,13 +214,6 @@ def state_parts(config: GymnasiumConfig, facts: Mapping[str, Any]) -> list[Mappi
                 + "pictures are uint8, or floats whose bounds are 0 and 1, 0 and 255, or -1 and "
                 f"1; env.train.states=[{others}] names the parts of the state",
             )
-    for place in chosen:
-        if place not in parts:
-            raise ConfigError(
-                f"states of {config.id}: there are no numbers {place!r}"
-                f"{choices_message(place, parts)}"
-            )
-    return [parts[place] for place in chosen]
 
 
 def _actions(config: GymnasiumConfig, action: Mapping[str, Any]) -> tuple[ActionChannel, ...]:

@@ -9,16 +9,16 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from internals import load, recipe_of, to_yaml
 from rlcore_env_gymnasium import modules
 from rlcore_env_gymnasium import spec as specs
+from rlcore_env_gymnasium.derive import ComposedGymnasiumConfig
 from rlcore_env_gymnasium.probe import action_of, measured, picture, picture_size
-from rlcore_env_gymnasium.settings import GymnasiumConfig
 from rlcore_env_gymnasium.spec import env_spec
 from rlcore_env_gymnasium.usual import USUAL_ENVS, usual_env
 
 import rlcore
 from rlcore.api import compose
-from rlcore.config.compose import load, recipe_of, to_yaml
 from rlcore.contracts.errors import ConfigError
 
 PUSHT = """
@@ -108,12 +108,15 @@ class Plain(gymnasium.Env[Any, Any]):
 def spec_of(monkeypatch):
     """`spec_of(**spaces)`: the spec of an env with these spaces, measured in this process."""
 
-    def made(*, settings: Any = None, **given: Any):
+    def made(*, settings: Any = None, composes: bool = False, **given: Any):
         monkeypatch.setattr(specs, "measured_facts", lambda ident, *_: measured(ident, {}))
         name = "rlcore-test/Plain-v0"
         gymnasium.registry.pop(name, None)
         gymnasium.register(name, entry_point=type("Given", (Plain,), given))
-        return env_spec(GymnasiumConfig(id=name, **(settings or {})))
+        config = ComposedGymnasiumConfig(id=name, **(settings or {}))
+        if composes:
+            config.derive()
+        return env_spec(config)
 
     return made
 
@@ -262,7 +265,9 @@ def test_an_array_that_is_neither_picture_nor_state_is_named(refused, spec_of):
     stacked = spaces.Box(0, 255, (4, 84, 84), np.uint8)
     seen = spaces.Dict({"frames": stacked, "joints": spaces.Box(-1.0, 1.0, (3,))})
     with refused(ConfigError, "frames", "28224", "env.train.states=[joints]"):
-        spec_of(observation_space=seen)
+        spec_of(observation_space=seen, composes=True)
+    of_an_earlier_run = spec_of(observation_space=seen)  # one that holds null
+    assert sum(part.size for part in of_an_earlier_run.states) == 28_224 + 3
     spec = spec_of(observation_space=seen, settings={"states": ["joints"]})
     assert [(part.meaning, part.size) for part in spec.states] == [("joints", 3)]
 
@@ -271,7 +276,7 @@ def test_four_channels_are_a_picture_only_if_they_are_named(refused, spec_of):
     """Four grey frames have the shape of a picture with an alpha channel."""
     seen = spaces.Dict({"frames": spaces.Box(0, 255, (84, 84, 4), np.uint8)})
     with refused(ConfigError, "frames", "28224", "env.train.cameras={image: frames}"):
-        spec_of(observation_space=seen)
+        spec_of(observation_space=seen, composes=True)
     spec = spec_of(observation_space=seen, settings={"cameras": {"image": "frames"}})
     assert [(camera.height, camera.width) for camera in spec.cameras] == [(84, 84)]
     assert not spec.states
