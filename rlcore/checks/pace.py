@@ -13,12 +13,9 @@ from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT
 from rlcore.config.recipes import read_scalars
 from rlcore.contracts.errors import UserError
 from rlcore.files.reading import parse_json, read_json, read_lines
+from rlcore.runs.folder import METRICS, RunFolder
 from rlcore.utils.durations import update_seconds
 
-CONFIG = "config.yaml"
-MANIFEST = "manifest.json"
-METRICS = "metrics.jsonl"
-"""Files of a run, as :class:`rlcore.runs.folder.RunFolder` names them; that module is not light."""
 LATEST = 20  # last lines of an earlier run's metrics from which its speed is estimated
 LOOKED_AT = 50  # latest runs of a folder that are compared
 _TYPES = ("env.train.env_type", "actor.model.model_type", "algorithm.name")
@@ -48,8 +45,8 @@ def _latest(folder: Path) -> Iterator[Path]:
 def _is_alike(run: Path, facts: Facts) -> bool:
     """Return whether a run has the same components and the same tasks of training."""
     try:
-        saved = read_scalars(run / CONFIG)
-        tasks = read_json(run / MANIFEST)["sentences"]["train"]
+        saved = read_scalars(RunFolder(run).config)
+        tasks = read_json(RunFolder(run).manifest)["sentences"]["train"]
     except (UserError, OSError, ValueError, TypeError, KeyError):  # of a run that was killed
         return False
     config = facts.config
@@ -72,7 +69,8 @@ def _choices(recipe: Mapping[str, Any] | Any) -> list[str]:
 def _update_seconds(run: Path) -> list[float]:
     """Return the seconds of the last updates of a run; empty if its metrics can't be read."""
     try:
-        lines = [parse_json(line) for line in list(read_lines(run / METRICS))[-LATEST:] if line]
+        last = list(read_lines(RunFolder(run).metrics))[-LATEST:]
+        lines = [parse_json(line) for line in last if line]
         return [update_seconds(line) for line in lines if "time/update" in line]
     except (OSError, ValueError, TypeError, KeyError):  # of a run that was killed
         return []

@@ -29,9 +29,10 @@ TENSORS = {
     "rlcore.contracts.trajectory", "rlcore.rollout.batch_invariance",
     "rlcore.validation.algorithm", "rlcore.validation.policy", "rlcore.api.vector_env",
 }  # fmt: skip
-# What a checkpoint or a data set says of its env: checks look at it.
+# What a checkpoint or a data set says of its env, and where a run's files are: checks look at it.
 LIGHT_ELSEWHERE = (
-    "rlcore.runs.acting", "rlcore.runs.env_facts", "rlcore.demonstrations.datasets",
+    "rlcore.runs.acting", "rlcore.runs.env_facts", "rlcore.runs.folder",
+    "rlcore.demonstrations.datasets",
 )  # fmt: skip
 
 
