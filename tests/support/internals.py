@@ -16,6 +16,7 @@ from rlcore.plugins.entry_points import Installed
 from rlcore.rollout.messages import GatherOrder
 from rlcore.rollout.schedule import Column, evaluation_columns
 from rlcore.runs.checkpoint import (
+    Checkpoint,
     find_checkpoint,
     has_checkpoint,
     load_checkpoint,
@@ -47,6 +48,7 @@ __all__ = [
     "OURS",
     "OWN_DIGEST",
     "Assembly",
+    "Checkpoint",
     "Column",
     "GatherOrder",
     "HookError",

@@ -76,27 +76,31 @@ def once(client: ServerConnection, message: Any, number: int) -> None:
     client.send(pack(actions_of(number)))
 
 
+def together(client: ServerConnection, *answers: dict[str, Any] | str) -> None:
+    """Send answers in one piece: a pong between them says that the first one was the only one."""
+    with client.send_context():
+        for answer in answers:
+            if isinstance(answer, str):
+                client.protocol.send_text(answer.encode())
+            else:
+                client.protocol.send_binary(pack(answer))
+
+
 def twice(client: ServerConnection, message: Any, number: int) -> None:
-    once(client, message, number)
-    once(client, message, number)
+    together(client, actions_of(number), actions_of(number))
 
 
 def twice_at_the_second(client: ServerConnection, message: Any, number: int) -> None:
-    once(client, message, number)
-    if number == 1:
-        once(client, message, number)
+    together(client, *[actions_of(number)] * (2 if number == 1 else 1))
 
 
 def late(client: ServerConnection, message: Any, number: int) -> None:
     """The second one of an answer only once the next observation has come."""
-    if number:
-        client.send(pack(actions_of(number - 1)))
-    once(client, message, number)
+    together(client, *(actions_of(each) for each in range(max(0, number - 1), number + 1)))
 
 
 def and_a_text(client: ServerConnection, message: Any, number: int) -> None:
-    once(client, message, number)
-    client.send("two\nlines")
+    together(client, actions_of(number), "two\nlines")
 
 
 @pytest.mark.parametrize("answer", [twice, twice_at_the_second, late, and_a_text])

@@ -221,14 +221,12 @@ def test_a_folder_that_is_not_there_is_a_finding(tmp_path):
         ({"plugin": (":Broken", ":Brokn")}, "'Brokn'"),
     ],
 )
-def test_the_doctor_finds_missing_targets_without_an_import(changes, missing, tmp_path):
+def test_the_doctor_finds_targets_that_cannot_be_loaded(changes, missing, tmp_path):
     env = package(tmp_path, changes)
-    (tmp_path / "broken/tracker.py").write_text(TRACKER + "raise SystemExit('imported')\n")
     command = [sys.executable, "-m", "rlcore.cli.main", "doctor"]
     done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
     assert missing in done.stdout, done.stdout
     assert ("tracker broken" in done.stdout) == bool(missing), done.stdout
-    assert "imported" not in done.stdout + done.stderr
 
 
 @pytest.mark.quick(2)

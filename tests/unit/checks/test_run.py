@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from internals import extras
 from rlcore_tools import plugin as TOOLS
 
 from rlcore.checks.facts import gather_facts
@@ -70,7 +71,8 @@ def test_an_unknown_tracker_is_refused_before_anything_starts(registry, refused,
 def test_videos_without_a_recorder_are_refused(registry, refused, toy_run, side):
     """The fixture's registry lacks rlcore-tools, which writes the videos."""
     config, plan = toy_run(f"env.{side}.video_cfg.save_video=true")
-    with refused(PluginError, f"env.{side}.video_cfg.save_video", "tools", text=False):
+    key = f"env.{side}.video_cfg.save_video"
+    with refused(PluginError, key, extras.install_command(["tools"]), text=False):
         check(config, registry, plan)  # how to install it depends on whether this is a clone
     registry.manager.register(TOOLS)
     check(config, registry, plan)

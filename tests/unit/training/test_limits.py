@@ -7,11 +7,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from internals import Checkpoint, compose
 
-from rlcore.config.compose import compose
 from rlcore.config.schema import RunnerConfig
 from rlcore.contracts.errors import ConfigError
-from rlcore.runs.checkpoint import Checkpoint
 from rlcore.runs.folder import RunFolder
 from rlcore.training.limits import check_limits, checkpoint_is_due
 
