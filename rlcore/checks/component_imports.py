@@ -1,7 +1,7 @@
 """Import components in another process, and report those that can't be imported. Light.
 
 The process imports one target after another and reports each. If a target ends the process or
-exceeds the time limit, another process goes on with the targets after it.
+exceeds the time limit, another process imports the targets after it.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def import_rows(components: Sequence[Component], limit: float = SECONDS) -> Iter
     Args:
         limit: time limit of one import in seconds.
     """
-    wanted = [part for part in components if not extras.lacking(part.spec.packages)]
-    targets = sorted({target for part in wanted for target in _targets(part.spec)})
+    complete = [part for part in components if not extras.lacking(part.spec.packages)]
+    targets = sorted({target for part in complete for target in _targets(part.spec)})
     faults, untried = _faults(targets, limit)
-    for part in wanted:
+    for part in complete:
         fault = next((faults[target] for target in _targets(part.spec) if target in faults), None)
         if fault is not None:
             fix = f"pip install --force-reinstall {part.distribution}; rlcore check {part.plugin}"
@@ -51,7 +51,7 @@ def import_rows(components: Sequence[Component], limit: float = SECONDS) -> Iter
         fix = f"{sys.executable} -c 'import rlcore.checks.component_imports' shows why"
         yield row("components", untried, "missing", fix)
     elif not faults:
-        yield row("components", f"{len(wanted)} can be imported")
+        yield row("components", f"{len(complete)} can be imported")
 
 
 def import_and_report(targets: Sequence[str], limit: float) -> None:

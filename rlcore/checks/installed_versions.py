@@ -33,9 +33,9 @@ def version_rows(without_dependencies: Collection[str] = ()) -> Iterator[Row]:
     }
     for name, against in sorted(conflicts.items()):
         if against:
-            wanted = ", ".join(f"{other} asks for {name}{asks}" for other, asks in against.items())
+            demands = ", ".join(f"{other} asks for {name}{asks}" for other, asks in against.items())
             fix = _fix(name, asked[name], against)
-            yield row(name, f"{versions[name]} is installed, {wanted}", "warning", fix)
+            yield row(name, f"{versions[name]} is installed, {demands}", "warning", fix)
     if not any(conflicts.values()):
         yield row("versions", f"{len(versions)} distributions suit each other")
 

@@ -84,7 +84,8 @@ def describe_variant(tried: list[str], words: str, fullest: Fill) -> str:
         words: words of the variant.
         fullest: its fullest memory.
     """
-    need, have = fullest.need / _GIB, fullest.have / _GIB
+    need = fullest.need / _GIB
+    have = fullest.have / _GIB
     use = f"{need:.1f} of {have:.1f} GiB" if fullest.have else f"{need:.1f} GiB"
     main = " of main memory" if fullest.what == "node" else ""
     return "; ".join([*not_in(tried), f"{words} {use}{main}"])
@@ -121,9 +122,11 @@ def _valid_facts(facts: Facts, keys: Mapping[str, Any], registry: Registry) -> F
     if not keys:
         return facts
     config = changed(facts.config, keys)
-    other, errors = survey(config, registry, facts.placement, only_look=True)
+    changed_facts, errors = survey(config, registry, facts.placement, only_look=True)
     refused = any(key in error.message for error in errors for key in keys)
-    return None if refused or other is None or other.memory == facts.memory else other
+    if refused or changed_facts is None or changed_facts.memory == facts.memory:
+        return None
+    return changed_facts
 
 
 def _fullest_if_fitting(facts: Facts) -> Fill | None:

@@ -65,15 +65,15 @@ def gather_batch(
             missing = wanted_groups - len(accepted) // size
     merged = _merge(rounds)
     runner = session.config.runner
-    told = {}
+    extra_metrics = {}
     if runner.demonstration_starts:
-        told["rollout/demonstration_starts"] = runner.demonstrated_share(update)
+        extra_metrics["rollout/demonstration_starts"] = runner.demonstrated_share(update)
     if bounds is None:
-        return merged, told
+        return merged, extra_metrics
     if missing and bounds.refill_rounds and not stopped():
         _report_missing(session, update, bounds, wanted_groups - missing, wanted_groups)
     return merged, {
-        **told,
+        **extra_metrics,
         "rollout/groups": float(played),
         "rollout/groups_within_bounds": (wanted_groups - missing) / played,
         "rollout/refill_rounds": float(len(rounds) - 1),

@@ -106,8 +106,8 @@ class EnvConfig(Settings):
     def derive(self) -> None:
         """Set keys that are null from what the env itself states, such as its time limit.
 
-        Called while a configuration is composed, but not when that of an earlier run is loaded,
-        which holds what was derived then.
+        Called while a configuration is composed. The configuration of an earlier run already has
+        the derived values, so this is not called when that is loaded.
         """
 
     def resolve(self, spec: ComponentSpec) -> None:
