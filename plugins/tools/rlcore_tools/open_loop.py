@@ -139,7 +139,7 @@ def write_comparison(
         source: which demonstrations they are, for the page.
         output: path of the page.
     """
-    found = errors(episodes, env)
+    entry_errors = errors(episodes, env)
     names = entry_names(env)
     drawn = [(episode, [*_charts(episode, names)]) for episode in episodes[:DRAWN]]
     page = render(
@@ -147,7 +147,7 @@ def write_comparison(
         title=title,
         source=source,
         episodes=episodes,
-        errors=found,
+        errors=entry_errors,
         drawn=drawn,
     )
     write_page(output, page)
@@ -155,10 +155,10 @@ def write_comparison(
         "source": source,
         "episodes": len(episodes),
         "steps": sum(len(episode.steps) for episode in episodes),
-        "entries": [asdict(error) for error in found],
+        "entries": [asdict(error) for error in entry_errors],
     }
     write_text(output.with_suffix(".json"), json.dumps(values, indent=1) + "\n")
-    return found
+    return entry_errors
 
 
 def _charts(episode: Episode, names: Sequence[str]) -> Iterator[tuple[str, Markup]]:

@@ -182,9 +182,9 @@ def _cameras(index: Index, env: EnvSpec | None) -> Iterator[str]:
     chosen = fitting_names([camera.name for camera in env.cameras], list(sizes))
     for camera in env.cameras:
         name = chosen.get(camera.name, MARK)
-        wanted = (camera.height, camera.width)
-        have = sizes.get(name, wanted)
-        size = "" if have == wanted else f", size: {list(wanted)}"
+        env_size = (camera.height, camera.width)
+        have = sizes.get(name, env_size)
+        size = "" if have == env_size else f", size: {list(env_size)}"
         source = json.dumps(name) if name == MARK else name
         note = f"  # {have[0]}x{have[1]}" if name != MARK else f"  # one of {', '.join(sizes)}"
         yield f"  {_key(camera.name)}: {{from: {source}{size}}}{note}"
@@ -315,9 +315,11 @@ def _own_names(features: Collection[str]) -> list[str]:
 def _bounds(low: float, high: float) -> tuple[str, str]:
     """Return a range that holds the recorded one, in three significant digits."""
     if not (math.isfinite(low) and math.isfinite(high)):  # no row has a number
-        low, high = 0.0, 0.0
+        low = 0.0
+        high = 0.0
     if not low < high:
-        low, high = low - 1, high + 1
+        low -= 1
+        high += 1
     unit = 10.0 ** (math.floor(math.log10(max(abs(low), abs(high)))) - 2)
     return _rounded(math.floor(low / unit) * unit), _rounded(math.ceil(high / unit) * unit)
 

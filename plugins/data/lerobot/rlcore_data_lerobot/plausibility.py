@@ -64,7 +64,7 @@ class RowSample:
 
 def contradictions(mapping: FeatureMapping, sample: RowSample) -> Iterator[str]:
     """Yield a sentence for each part of the description that the data contradicts."""
-    yield from swapped_cameras({name: each.feature for name, each in mapping.cameras.items()})
+    yield from swapped_cameras({name: camera.feature for name, camera in mapping.cameras.items()})
     for source, channel in zip(mapping.actions, mapping.facts.actions, strict=True):
         episodes = sample.actions.get(source.channel)
         if not episodes:

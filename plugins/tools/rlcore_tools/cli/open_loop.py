@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
         UserError: the run, its data set or the checkpoint is missing or damaged, or the data set
             does not fit the policy.
     """
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_intermixed_args(arguments)
     from rlcore.api import load_policy, open_run
     from rlcore.demonstrations.datasets import open_dataset
     from rlcore_tools.open_loop import replay_recorded, write_comparison

@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
         UserError: the env, run or data set does not exist or can't be built or read, or `--trials`
             is below 1.
     """
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_intermixed_args(arguments)
     from rlcore.api import compose, open_run
     from rlcore.config.overrides import overridden_keys
     from rlcore_tools.data_view import view_data
