@@ -17,7 +17,7 @@ from rlcore.utils.malloc import KEPT
 
 BYTES = {"fp32": 4, "bf16": 2}
 PROGRAM = 380 * 2**20
-"""Main memory of a process with Python, Ray and torch for CPUs (measured, see docs/cluster.md)."""
+"""Main memory of a process with Python, Ray and torch for CPUs (from `benchmarks/memory.py`)."""
 LEARNING = 70 * 2**20
 """Further main memory of a process that learns: torch's autograd engine and optimizers (measured in
 the same way)."""
