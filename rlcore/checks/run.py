@@ -18,7 +18,7 @@ from rlcore.checks import (
 )
 from rlcore.checks.demonstrations import check_starts, check_supervised
 from rlcore.checks.facts import Facts, env_spec, gather_facts, plan_run
-from rlcore.checks.further_sides import further_sides
+from rlcore.checks.further_sides import FORGETTING, further_sides
 from rlcore.checks.ineffective_keys import unread
 from rlcore.checks.subject import Check
 from rlcore.config import schema_tree
@@ -115,6 +115,13 @@ def survey(
         for name, side in ({} if further else further_sides(valid, registry)).items():
             others[name] = env_spec(registry, f"env.{name}", side.env.eval)
     facts, refusals = _facts_or_error(valid, registry, plan, others)
+    if refusals and FORGETTING in others and valid.env.forgetting.tasks is None:
+        # nobody named these tasks, so they must not keep a run from starting
+        named = {name: spec for name, spec in others.items() if name != FORGETTING}
+        facts_without, refusals_without = _facts_or_error(valid, registry, plan, named)
+        if not refusals_without:
+            warn(f"forgetting is not measured: {refusals[0].message}")
+            facts, refusals = facts_without, []
     errors += refusals
     if facts is not None and not numbers:
         errors += [_refusal(text) for run_check in CHECKS for text in run_check(facts)]

@@ -161,7 +161,10 @@ def assemble(
         facts = check(config, registry, plan, further, collects=collects)
         announce(facts, collects=collects)
     placement = facts.placement
-    further = further or further_sides(config, registry, facts.policy)
+    if not further:
+        derived = further_sides(config, registry, facts.policy)
+        # the checks leave out a side that this policy can't act in
+        further = {name: side for name, side in derived.items() if name in facts.further}
     specs = {**facts.envs, **facts.further}
     envs = config.env.sides | {name: side.env.eval for name, side in further.items()}
     sides = {

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import pytest
+from rlcore_testing.toy_policy import ToyPolicy
+from rlcore_testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
 
-from rlcore.checks.further_sides import further_sides
+from rlcore.api.policy import save_policy
+from rlcore.checks import run
+from rlcore.checks.facts import gather_facts
+from rlcore.checks.further_sides import FORGETTING, further_sides
 from rlcore.checks.run import check
 from rlcore.config.compose import compose
+from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import PolicySpec
 from rlcore.plugins.registry import load_plugins
+from rlcore.training.assembly import assemble
 
 TOY = ("env=toy", "model=toy", "algorithm=rft", "algorithm.demonstrations=0")
 TWO = "env.*.tasks=[reach-left,reach-up]"
@@ -37,6 +44,30 @@ def test_default_tasks_of_forgetting_play_as_many_starts_as_there_are(tmp_path, 
     assert side.env.eval.trials_per_task == 1000
     with refused(ConfigError, "trials_per_task", "at most 1000"):
         further_sides(compose([*words, "env.forgetting.tasks=[reach-right]"]), load_plugins())
+
+
+def test_tasks_that_a_policy_cannot_take_are_left_out_unless_they_are_named(
+    tmp_path, monkeypatch, refused
+):
+    """A policy may refuse an env, such as one whose instructions are too long for its prompt."""
+
+    def gather(config, registry, plan, others):
+        if FORGETTING in others:
+            raise ConfigError("the prompt is too short")
+        return gather_facts(config, registry, plan, others)
+
+    monkeypatch.setattr(run, "gather_facts", gather)
+    policy = ToyPolicy(
+        ToyModelConfig(model_type="toy", num_action_chunks=2), env_spec(ToyEnvConfig())
+    )
+    save_policy(policy, env_spec(ToyEnvConfig()), tmp_path)
+    words = [*TOY, TWO, "env.train.total_num_envs=8", f"actor.model.model_path={tmp_path}"]
+    with pytest.warns(ConfigWarning, match="forgetting is not measured: the prompt is too short"):
+        assembly = assemble(compose(words))
+    assert FORGETTING not in assembly.further_configs
+    assert FORGETTING not in assembly.active_sides
+    with refused(ConfigError, "the prompt is too short"):
+        assemble(compose([*words, "env.forgetting.tasks=[reach-right]"]))
 
 
 def test_validation_starts_are_played_on_the_tasks_of_the_evaluation():
