@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
-from parts.learning.cells import CONTROLS, DEMONSTRATIONS, START, Cell, Outcomes, Record, Records
+from parts.learning.cells import CONTROLS, START, Cell, Outcomes, Record, Records
 from parts.learning.sets import SUFFIX, Expert, TaskSet
 from rlcore.runs.statistics import Difference, SuccessRate, paired_difference, success_rate
 
@@ -162,7 +162,6 @@ def page(sheet: Sheet) -> str:
                     role=ROLES[sheet.role],
                     command=f"python benchmarks/learning.py {sheet.name}",
                     measured=measured(sheet),
-                    imitated=sheet.imitated,
                 ),
                 tasks(sheet),
                 *tables,
@@ -176,7 +175,7 @@ def page(sheet: Sheet) -> str:
 def measured(sheet: Sheet) -> str:
     """Return which code, and which versions of packages, the figures are of."""
     if sheet.commit is None:
-        return "Nothing has been played yet."
+        return "Not played yet."
     versions = sorted(
         {" ".join(each) for record in sheet.cells.values() for each in record.versions.items()}
     )
@@ -188,24 +187,18 @@ def measured(sheet: Sheet) -> str:
 def headline(sheet: Sheet) -> str:
     """Return the first line: where a control wins, where an arm does, and how much is not run."""
     gains = sheet.gains_over_seeds()
-    controls = dict(
-        zip(
-            CONTROLS,
-            (
-                "the control that goes on with the demonstrations",
-                f"the control that imitates {sheet.imitated.upper()}'s successes",
-            ),
-            strict=True,
-        )
-    )
+    names = ("more imitation of the demonstrations", f"imitation of {sheet.imitated}'s successes")
+    controls = dict(zip(CONTROLS, names, strict=True))
     named: dict[str, list[str]] = {"lost": [], "won": [], "even": []}
     for key, (seeds, gain) in sorted(gains.items()):
-        kind = "lost" if gain.hi < 0 else "won" if gain.lo > 0 else "even"
-        solved = pooled(sheet.pair(key, seeds)[0]).rate
-        easy = f", which solves {solved:.3f} itself" if solved > EASY else ""
         demonstrations, episodes, arm, control = key
-        where = f"{conditions(demonstrations, episodes)}, {numbered(seeds)}"
-        named[kind].append(f"{arm} and {controls[control]}{easy} ({where})")
+        kind = "lost" if gain.hi < 0 else "won" if gain.lo > 0 else "even"
+        better, worse = (controls[control], arm) if kind == "lost" else (arm, controls[control])
+        solved = pooled(sheet.pair(key, seeds)[0]).rate
+        easy = f"; the control solves {solved:.3f}" if solved > EASY else ""
+        where = f"{conditions(demonstrations, episodes)}, {numbered(seeds)}{easy}"
+        verb = "and" if kind == "even" else "beats"
+        named[kind].append(f"{better} {verb} {worse} ({where})")
     demonstrations, episodes = PLANNED[0]
     first = [
         sheet.cell(seed, demonstrations, episodes, run)
@@ -213,20 +206,19 @@ def headline(sheet: Sheet) -> str:
         for run in (START, *CONTROLS, *sheet.arms)
     ]
     absent = sum(cell not in sheet.cells for cell in first)
-    rest = f"Of the {len(first)} cells of the first table {absent} are not run."
+    rest = f"{absent} of the {len(first)} cells of the first table are not run."
     if not gains:
         return f"**Nothing is shown yet:** no arm has been played beside a control. {rest}"
-    said = [
-        f"{begin} {'; '.join(named[kind])}."
+    verdicts = [
+        f"**{begin}:** {'; '.join(named[kind])}."
         for kind, begin in (
-            ("lost", "**The control wins** between"),
-            ("won", "The arm wins between" if named["lost"] else "**The arm wins** between"),
-            ("even", "Neither wins between"),
+            ("lost", "Imitation wins"),
+            ("won", "Reinforcement learning wins"),
+            ("even", "No clear difference"),
         )
         if named[kind]
     ]
-    judged = "These are 95% intervals of paired differences, of each start the mean over the seeds."
-    return " ".join([*said, judged, rest])
+    return " ".join([*verdicts, "Wins exclude zero from the 95% interval over seeds.", rest])
 
 
 def numbered(seeds: Sequence[int]) -> str:
@@ -248,9 +240,8 @@ def tasks(sheet: Sheet) -> str:
         for expert in [sheet.experts[task]]
     ]
     replaced = [
-        f"{new} stands in the place of {old}, whose expert solves {sheet.experts[old].solved} of "
-        f"{sheet.experts[old].starts} training starts: it is the first task in alphabetical order "
-        "that stood in no set, recipe or page and that its expert solves."
+        f"{new} replaces {old}, whose expert solves {sheet.experts[old].solved} of "
+        f"{sheet.experts[old].starts} training starts."
         for old, new in sheet.tasks.replaced.items()
     ]
     limit = f"The time limit is {sheet.tasks.limit} steps: the largest of the last column / 0.6."
@@ -345,36 +336,13 @@ def pooled(records: Iterable[Record]) -> SuccessRate:
 COLUMNS = ("seed", "run", "success", f"to its {START}", *(f"to {name}" for name in CONTROLS))
 ROLES = {
     "chosen on": "Settings were chosen on this set.",
-    "shown on": "Nothing was chosen on this set: it was fixed before, and is played with what was "
-    "chosen on the others.",
+    "shown on": "Nothing was chosen on this set.",
 }
-HEAD = f"""{{measured}} {{role}}
+HEAD = """{measured} {role}
 
 ```
-{{command}}
+{command}
 ```
 
-`start` is supervised training on the demonstrations,
-[to its plateau](../evaluation.md#a-start-at-its-plateau). Every arm begins from its weights, and so
-do both controls. `{DEMONSTRATIONS}` goes on with the demonstrations, on as many samples as the
-policy of the arm with most work: those of the optimizer steps that train the policy, and a third
-for each decision ([why](../evaluation.md#controls)); steps that train critics alone don't count,
-and seconds would depend on the machine. It does so in three rounds, a quarter, a quarter and half
-of the samples, and keeps the best on validation starts, so what is unlearned by imitating too long
-doesn't count against imitation. `{CONTROLS[1]}` imitates the demonstrations and the successful
-training episodes of {{imitated}}, for all of its work, critics included. An arm with another model
-trains a start of its own on the same demonstrations: `to its start` is to that one, and it is not
-compared with the controls. All play the same held-out starts with the same protocol, twice each
-with other noise; an arm whose evaluated actions draw nothing plays each start once. 95% intervals:
-Wilson for rates, Newcombe's method 10 for paired differences; in the tables each seed by itself,
-and none is corrected for the number of comparisons. A task's column counts its starts that never /
-sometimes / always succeed. `samples` are those of an arm's policy, as above, or of supervised
-training: of a start those of all its rounds, though its weights are those of the best. Seconds are
-wall time of training, one core each. The settings are those of
-`benchmarks/experiment/learning.yaml` and `benchmarks/sets.yaml`, the same for all sets;
-[tasks](#tasks) says what is derived."""
-PICTURE = """![success against episodes](learning/{name}.svg)
-
-Lines: success in training, which explores, update by update, over all seeds; the band is its Wilson
-interval, which treats episodes as independent. Dots: held-out success of the start, at 0, and of
-controls and arms at the end."""
+[Arms, controls and columns](README.md#sets-of-tasks) are explained once for all sets."""
+PICTURE = "![success against episodes](learning/{name}.svg)"

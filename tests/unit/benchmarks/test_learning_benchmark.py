@@ -214,10 +214,10 @@ def test_a_page_begins_with_where_a_control_wins_and_shows_one_commit(tmp_path: 
     text = page(sheet_of(tmp_path))
     first = text.splitlines()[2]
     assert first.startswith(
-        "**The control wins** between ppo and the control that goes on with the demonstrations, "
-        "which solves 0.950 itself (1 demonstration a task, 576 episodes, seed 0). These are"
+        "**Imitation wins:** more imitation of the demonstrations beats ppo (1 demonstration a "
+        "task, 576 episodes, seed 0; the control solves 0.950). Wins"
     )
-    assert "Of the 12 cells of the first table 9 are not run." in first
+    assert "9 of the 12 cells of the first table are not run." in first
     assert "All figures are of c1." in text
     rows = {line.split(" | ")[1]: line for line in text.splitlines() if line.startswith("| 0 | ")}
     assert "| 0.950 [" in rows["control-demonstrations"]  # 38 of 40
@@ -226,7 +226,7 @@ def test_a_page_begins_with_where_a_control_wins_and_shows_one_commit(tmp_path: 
     assert "not run: played by another commit" in rows["grpo"]
     assert "not run: algorithm sac is not installed" in rows["sac"]
     assert "| 1 | start | not run |" in text
-    assert "a stands in the place of b, whose expert solves 3 of 20" in text
+    assert "a replaces b, whose expert solves 3 of 20 training starts." in text
 
 
 def test_a_start_that_is_played_once_counts_as_equal_passes():
@@ -254,10 +254,10 @@ def test_the_first_line_judges_an_arm_once_over_its_seeds(tmp_path: Path):
     assert [*sheet.gains_over_seeds()] == [(1, 576, "expo", OWN_SUCCESSES)]
     line = headline(sheet)
     assert line.startswith(
-        "**The arm wins** between expo and the control that imitates EXPO's successes "
-        "(1 demonstration a task, 576 episodes, seeds 0 and 1). These are"
+        "**Reinforcement learning wins:** expo beats imitation of expo's successes "
+        "(1 demonstration a task, 576 episodes, seeds 0 and 1). Wins"
     )
-    assert "sac" not in line and "Neither" not in line
+    assert "sac" not in line and "No clear" not in line
 
 
 def test_an_arm_with_another_model_is_compared_with_its_own_start(tmp_path: Path):
