@@ -36,7 +36,7 @@ START = (
     "env.eval.total_num_envs=8",
     "env.eval.video_cfg.save_video=false",
 )
-MEANING = "What each row does and what a column means: [benchmarks](../benchmarks.md#faults)."
+MEANING = "What a row does: [benchmarks](../benchmarks.md#faults)."
 LONGEST = 1800.0  # seconds for a run that nothing disturbs
 
 
