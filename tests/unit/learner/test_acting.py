@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
-import re
+import runpy
 from dataclasses import replace
 from pathlib import Path
-from textwrap import dedent
 
 import numpy as np
 import pytest
@@ -275,15 +273,11 @@ class Likes(nn.Module):
         return actions.sum((1, 2))
 
 
-def test_the_example_of_the_page_of_plugins_chooses():
-    page = (Path(__file__).parents[3] / "docs/plugin-algorithm.md").read_text(encoding="utf-8")
-    shown = re.search(r"\n(    class BestOf:\n(?:(?:    .*)?\n)+)", page)
-    assert shown is not None
-    names = {"RowKeys": RowKeys, "torch": torch, "np": np, "dataclasses": dataclasses}
-    exec(dedent(shown[1]), names)
+def test_the_example_of_an_acting_head_chooses():
+    example = runpy.run_path(str(Path(__file__).parents[3] / "examples/best_of.py"))
     policy = without_acting_networks(made())
     critic = Likes()
-    best = names["BestOf"](3, critic)
+    best = example["BestOf"](3, critic)
     inputs = policy.prepare(random_observation(ENV, 6))
     keys = RowKeys(tuple(("row", row) for row in range(6)))
     plain = policy.act(inputs, keys, deterministic=False).actions

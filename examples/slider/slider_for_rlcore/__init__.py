@@ -1,0 +1,1 @@
+"""Carts on rails, a vectorised env for rlcore."""
