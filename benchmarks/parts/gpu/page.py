@@ -190,17 +190,23 @@ def _held(case: Case, found: Measured, samples: int, again: bool, have: float) -
 
 
 def _memory(cases: list[Case], found: Measured) -> Iterator[str]:
-    yield "| model | trained | activations | micro-batch | planned GiB | measured GiB | basis |"
-    yield "|---|---|---|---|---|---|---|"
+    sizes = " | ".join(f"micro-batch {samples}" for samples in SHOWN)
+    yield f"| model | trained | activations | {sizes} | basis |"
+    yield "|---|---|---|" + "---|" * len(SHOWN) + "---|"
     for case in cases:
         for again in (False, True):
-            for samples in SHOWN:
-                plan = learning(case.needs[again], samples) / GIB
-                one = found.learning(case, samples, again)
-                held = "" if one is None else _told_peak(one)
-                basis = found.origin(f"memory/{case.model} {case.method}") if one else PLANNED
-                kept = "recomputed" if again else "kept"
-                yield f"| {case.words} | {kept} | {samples} | {plan:.1f} | {held} | {basis} |"
+            cells = [_peak(case, found, samples, again) for samples in SHOWN]
+            measured = any(found.learning(case, samples, again) for samples in SHOWN)
+            basis = found.origin(f"memory/{case.model} {case.method}") if measured else PLANNED
+            kept = "recomputed" if again else "kept"
+            yield f"| {case.words} | {kept} | {' | '.join(cells)} | {basis} |"
+
+
+def _peak(case: Case, found: Measured, samples: int, again: bool) -> str:
+    """Return the GiB that are planned, and those that were measured, if any."""
+    plan = f"{learning(case.needs[again], samples) / GIB:.1f}"
+    measured = found.learning(case, samples, again)
+    return plan if measured is None else f"{plan} (measured: {_told_peak(measured)})"
 
 
 def _told_peak(one: Mapping[str, Any]) -> str:
@@ -208,20 +214,23 @@ def _told_peak(one: Mapping[str, Any]) -> str:
 
 
 def _minutes(cases: list[Case], found: Measured) -> Iterator[str]:
-    yield "| model | trained | card | minutes | basis |"
-    yield "|---|---|---|---|---|"
+    cards = " | ".join(f"{card}, {gb} GB" for gb, card, _ in CARDS)
+    yield f"| model | trained | {cards} | basis |"
+    yield "|---|---|" + "---|" * len(CARDS) + "---|"
     for case in cases:
-        for gb, card, speed in CARDS:
+        cells = []
+        for gb, _, speed in CARDS:
             if _largest(case, found, USABLE_GIB[gb] * GIB) == "no":
-                yield f"| {case.words} | {card}, {gb} GB | does not fit | {PLANNED} |"
+                cells.append("does not fit")
                 continue
             minutes = SAMPLES * COUNTED[case.model, case.method] / (SHARE * speed) / 60
-            yield f"| {case.words} | {card}, {gb} GB | {minutes:.2g} | {PLANNED} |"
+            cells.append(f"{minutes:.2g}")
         row = f"speed/{case.model} update"
         rates = [one["samples_per_second"] for one in found.figures(row) if one["fits"]]
+        basis = PLANNED
         if rates and case.method == "lora":
-            minutes = SAMPLES / max(rates) / 60
-            yield f"| {case.words} | {found.device} | {minutes:.2g} | {found.origin(row)} |"
+            basis += f"; measured: {SAMPLES / max(rates) / 60:.2g} on {found.origin(row)}"
+        yield f"| {case.words} | {' | '.join(cells)} | {basis} |"
 
 
 def _further(found: Measured) -> Iterator[str]:
