@@ -21,6 +21,8 @@ from rlcore.checks.plugin_files import doctor_rows
 from rlcore.checks.resources import resources
 from rlcore.checks.run import announce, lacking_trackers, survey
 from rlcore.config.bind import SLOTS
+from rlcore.config.catalog import Catalog
+from rlcore.config.compose import not_chosen
 from rlcore.config.layers import MissingValueError
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.component import Kind
@@ -74,6 +76,10 @@ def find_obstacles(
     obstacles = list(errors)
     further = further or {}
     collects = purpose == "demonstrations"
+    if config.supervised_only and purpose == "updates":
+        purpose = "supervised"
+        if config.runner.resume_dir is None:  # only `rlcore sft` begins such a run
+            obstacles.append(not_chosen("algorithm", Catalog(registry, config.recipe.config_dirs)))
     if whole:
         facts, surveyed = survey(
             config, registry, further=further, collects=collects, only_look=only_look

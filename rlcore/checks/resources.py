@@ -125,7 +125,9 @@ def _disk(facts: Facts) -> Iterator[Row]:
     spec = facts.counted
     reference = facts.needs is not None and facts.needs.reference_logprobs
     need = memory_per_process("actor", spec, config.actor.model.precision, reference=reference)
-    size = need.weights + need.state - BYTES["fp32"] * spec.trainable_parameters  # no gradients
+    size = need.weights
+    if not config.supervised_only:  # else there is no learner
+        size += need.state - BYTES["fp32"] * spec.trainable_parameters  # no gradients
     count = _checkpoints_at_once(config.runner)
     folder = Path(config.runner.logger.log_path).absolute()
     existing = next(path for path in (folder, *folder.parents) if path.exists())

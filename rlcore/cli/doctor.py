@@ -73,7 +73,13 @@ def _run_findings(
     config, errors = compose_leniently(verb.compose, request)
     whole = all(chosen(config, group) for group in COMPONENT_GROUPS)
     _, findings = find_obstacles(
-        config, registry, errors=errors, words=request.overrides, only_look=True, whole=whole
+        config,
+        registry,
+        errors=errors,
+        words=request.overrides,
+        purpose="supervised" if config.supervised_only else "updates",
+        only_look=True,
+        whole=whole,
     )
     chosen_names = chosen_components(config)
     parts = [part for kind in KINDS for part in registry.components(kind)]

@@ -95,7 +95,8 @@ def main(arguments: Sequence[str]) -> int:
         assumptions |= dict.fromkeys(assumed(inventory))
         if keys is not None:
             fits = True
-            command = ["rlcore", "train", *arguments, "--dry-run", *words, *_assigned(keys)]
+            verb = "sft" if config.supervised_only else "train"
+            command = ["rlcore", verb, *arguments, "--dry-run", *words, *_assigned(keys)]
             print(f"  look at it: {shlex.join(command)}")
     print(*assumptions, sep="\n")
     return 0 if fits else 1

@@ -319,21 +319,29 @@ def yaml_below(text: str, path: str | None) -> str:
 def _require(config: RunConfig, groups: Sequence[str], catalog: Catalog) -> None:
     for group in groups:
         if not chosen(config, group):
-            raise ConfigError(
-                f"no {group} is chosen: {group}=NAME, or experiment=NAME; "
-                f"choose from: {format_choices(catalog.options(group)) or 'none is installed'}",
-                hint="rlcore plugins",
-            )
+            raise not_chosen(group, catalog)
+
+
+def not_chosen(group: str, catalog: Catalog) -> ConfigError:
+    """Return the error about a group of which no component is chosen."""
+    hint = "rlcore plugins"
+    if group == "algorithm":
+        hint += "; rlcore sft and rlcore collect need none"
+    return ConfigError(
+        f"no {group} is chosen: {group}=NAME, or experiment=NAME; "
+        f"choose from: {format_choices(catalog.options(group)) or 'none is installed'}",
+        hint=hint,
+    )
 
 
 def chosen(config: RunConfig, group: str) -> bool:
     """Check whether `config` names a component of a group; env needs one on both sides.
 
-    No algorithm is needed with `runner.only_eval`.
+    No algorithm is needed for evaluation or supervised training alone.
     """
     names = {
         "env": config.env.train.env_type and config.env.eval.env_type,
         "model": config.actor.model.model_type,
-        "algorithm": config.algorithm.name or config.runner.only_eval,
+        "algorithm": config.algorithm.name or config.runner.only_eval or config.supervised_only,
     }
     return bool(names[group])

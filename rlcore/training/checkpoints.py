@@ -16,7 +16,8 @@ from rlcore.training.session import Session
 def write_checkpoint(session: Session, update: int) -> None:
     """Write policy, learner state and counters to `checkpoints/step_NNNNNN`, the new latest one.
 
-    Nothing is written if there was no update since the latest checkpoint.
+    Nothing is written if there was no update since the latest checkpoint. A run without an
+    algorithm has no learner, so its checkpoint has no learner state.
 
     Raises:
         CheckpointError: the checkpoint can't be written, or the latest checkpoint on the disk is
@@ -45,7 +46,7 @@ def write_checkpoint(session: Session, update: int) -> None:
             folder,
             update,
             save_policy=session.group.save,
-            save_learner=save_learner,
+            save_learner=None if session.config.supervised_only else save_learner,
             state=session_state.state(session),
             best=best,
             keep=session.config.runner.checkpoints_kept,

@@ -66,9 +66,10 @@ def check_fixed_keys(
             )
     for sentence in render_differs(facts, at.path.name):
         warn(sentence)
-    *_, tensors = check_learner(at.path)
-    _check_reference(at, facts, tensors)
-    _check_precision(at, config, tensors)
+    if not config.supervised_only:  # else there is no learner
+        *_, tensors = check_learner(at.path)
+        _check_reference(at, facts, tensors)
+        _check_precision(at, config, tensors)
 
 
 def changed_keys(

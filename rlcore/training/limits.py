@@ -62,7 +62,7 @@ def check_limits(
 
     Raises:
         ConfigError: a limit is below what the run has done, or the run is finished: it reached a
-            limit, or a plugin stopped it, and no control is added.
+            limit, or a plugin stopped it, and no control is added; or it has no algorithm.
     """
     env_steps = at.state["totals"]["env_steps"]
     limits = list(_limits(config.runner, at.step, env_steps))
@@ -74,7 +74,17 @@ def check_limits(
                 hint=f"runner.{key}={count} or more; an earlier state: rlcore resume "
                 f"{folder.checkpoints}/step_NNNNNN",
             )
-    if not folder.summary.is_file() or _adds_control(config, so_far):
+    if not folder.summary.is_file():
+        return
+    if config.supervised_only:
+        raise ConfigError(
+            f"{folder.path} is finished: it has no algorithm that could go on from its supervised "
+            "training",
+            hint=f"rlcore train env={config.env.train.env_type} "
+            f"model={config.actor.model.model_type} algorithm=NAME "
+            f"actor.model.model_path={folder.sft}",
+        )
+    if _adds_control(config, so_far):
         return
     stopped = at.state["steering"]["stopped"]
     if stopped and not named:

@@ -194,6 +194,8 @@ def _files_after_step(folder: RunFolder, step: int) -> Iterator[Path]:
 def restore(session: Session, saved: Saved | None) -> int:
     """Restore the policy, the learner and the counters from the checkpoint, if there is one.
 
+    A run without an algorithm has no learner, and its policy is that of supervised training.
+
     Returns:
         The number of updates done; 0 without a checkpoint.
 
@@ -203,10 +205,11 @@ def restore(session: Session, saved: Saved | None) -> int:
     if saved is None or saved.checkpoint is None:
         return 0
     at = saved.checkpoint
-    if not session.config.actor.model.is_lora:  # adapters come with the learner
-        session.group.load(at.policy_path)
-    session.group.load_learner(at.path)
-    session.group.sync()
+    if not session.config.supervised_only:
+        if not session.config.actor.model.is_lora:  # adapters come with the learner
+            session.group.load(at.policy_path)
+        session.group.load_learner(at.path)
+        session.group.sync()
     restore_state(session, at)
     session.progress.line(f"resumed after update {at.step}")
     _restore_steering(session, saved)

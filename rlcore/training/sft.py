@@ -13,7 +13,7 @@ from rlcore.config.schema import OWN_SUCCESSES
 from rlcore.files.atomic import remove_folder, sync, write_text
 from rlcore.files.damaged_files import read_json
 from rlcore.runs.kept import Choice
-from rlcore.runs.summary import Control
+from rlcore.runs.summary import Control, Summary
 from rlcore.runs.tables import EpisodeResult, success_by_start
 from rlcore.runs.trackers import read_metrics
 from rlcore.training.assembly import Assembly
@@ -36,22 +36,31 @@ from rlcore.training.supervised_phase import (
 
 
 def run(assembly: Assembly) -> Path:
-    """Run `rlcore sft`: collect or read demonstrations, train, evaluate; return the checkpoint.
-
-    A checkpoint of update 0 is also written, so that the run can be served, replayed and resumed
-    like any other. An env of which no episode can be played is not evaluated in.
-    """
+    """Run `rlcore sft`: collect or read demonstrations, train, evaluate; return the checkpoint."""
     with open_session(assembly) as session:
         try_policy(session)
         path = starting_policy(session)
-        write_checkpoint(session, 0)
-        evaluations: dict[str, list[EpisodeResult]] = {}
-        if not session.assembly.env_specs["eval"].unplayable:
-            evaluations["after"] = evaluate(session, "sft")
-            keep(session, session.folder.checkpoint(0), evaluations["after"])
-        conclude(session, evaluations)
-        session.progress.line(f"checkpoint: {path}  (use it as actor.model.model_path)")
+        finish(session, path)
     return path
+
+
+def finish(session: Session, path: Path) -> Summary:
+    """End a run after its supervised training, and return the contents of `summary.json`.
+
+    A checkpoint of update 0 is written, so that the run can be served, replayed and resumed like
+    any other. An env of which no episode can be played is not evaluated in.
+
+    Args:
+        path: the checkpoint of supervised training, whose policy is loaded.
+    """
+    write_checkpoint(session, 0)
+    evaluations: dict[str, list[EpisodeResult]] = {}
+    if not session.assembly.env_specs["eval"].unplayable:
+        evaluations["after"] = evaluate(session, "sft")
+        keep(session, session.folder.checkpoint(0), evaluations["after"])
+    summary = conclude(session, evaluations)
+    session.progress.line(f"checkpoint: {path}  (use it as actor.model.model_path)")
+    return summary
 
 
 def starting_policy(session: Session) -> Path:

@@ -35,7 +35,7 @@ from rlcore.training.evaluate import conclude, evaluate, evaluate_to_choose, sam
 from rlcore.training.evaluation_record import keep
 from rlcore.training.limits import checkpoint_is_due
 from rlcore.training.session import Session, open_session
-from rlcore.training.sft import starting_policy, train_control
+from rlcore.training.sft import finish, starting_policy, train_control
 from rlcore.training.supervised_phase import load_policy
 from rlcore.training.sync_loop import SyncLoop
 from rlcore.utils.stopping import StopSignals
@@ -87,6 +87,9 @@ def _run_stages(session: Session, saved: resume.Saved | None) -> Summary:
     initial = None
     if config.sft.enabled:
         initial = starting_policy(session)
+        if config.supervised_only:
+            resume.restore(session, saved)
+            return finish(session, initial)
     evaluations: dict[str, list[EpisodeResult]] = {}
     measures_forgetting = FORGETTING in session.assembly.further_configs
     if config.runner.val_before_train:

@@ -68,18 +68,17 @@ def choose(file: Path, values: Mapping[str, Any], registry: Registry) -> dict[st
 def _algorithm(file: Path, values: Mapping[str, Any]) -> str | None:
     """Return the algorithm with the file's `adv_type` and `loss_type`.
 
-    Without them it is None for an evaluation, and the one of reinforcement learning with a critic
-    for supervised training, which does not use it.
+    None for supervised training, which uses none, and for an evaluation without these keys.
 
     Raises:
         ConfigError: the file has neither key, or no algorithm has their values.
     """
+    if supervised.is_supervised(values.get(supervised.TASK_TYPE)):
+        return None
     selected = {key: values[key] for key in ALGORITHMS if values.get(key) is not None}
     if not selected:
         if values.get("runner.only_eval"):
             return None
-        if supervised.is_supervised(values.get(supervised.TASK_TYPE)):
-            return ALGORITHMS["algorithm.adv_type"]["gae"]
         raise ConfigError(f"{file} names no algorithm: algorithm.adv_type must be given")
     names = {ALGORITHMS[key].get(str(value), "") for key, value in selected.items()}
     if len(names) > 1 or "" in names:

@@ -346,6 +346,7 @@ def test_a_file_of_supervised_training(theirs, tmp_path, capsys):
     assert all(verdict.theirs or verdict.ours for verdict in verdicts.values())
     config = compose(["experiment=a"], config_dirs=[tmp_path])
     assert config.env.train.env_type == config.env.eval.env_type == "libero"
+    assert config.supervised_only
     sft = config.sft
     assert (sft.enabled, sft.max_steps, sft.batch_size) == (True, 30000, 32)
     assert (sft.lr, sft.lr_warmup_steps, sft.lr_scheduler) == (2.5e-5, 1000, "cosine")

@@ -30,6 +30,8 @@ IMAGE_SIZE = 16
 LARGEST_SIDE = 64
 """Lines and columns of a larger image that the policy reads, evenly spread."""
 WEIGHTS = "model.safetensors"
+CRITIC = ("value.weight", "value.bias")
+"""Weights that a policy of supervised training lacks; another start of training draws them."""
 
 
 HASTE = ProtocolSpec(
@@ -113,7 +115,8 @@ def policy_spec(config: ToyModelConfig, env: EnvSpec) -> PolicySpec:
     shapes = parameter_shapes(config, env)
     if config.model_path is not None:
         file = Path(config.model_path) / WEIGHTS
-        check_fit(file, read_headers(file), shapes, hint="check the keys of actor.model")
+        hint = "check the keys of actor.model"
+        check_fit(file, read_headers(file), shapes, hint=hint, drawn=CRITIC)
     parameters = sum(prod(shape) for shape in shapes.values())
     return PolicySpec(
         name="toy",
@@ -162,7 +165,7 @@ def parameter_shapes(config: ToyModelConfig, env: EnvSpec) -> dict[str, tuple[in
     hidden = config.hidden
     values = _values(config)
     outputs = config.num_action_chunks * env.action_dim
-    critic = {"value.weight": (values, hidden + 1), "value.bias": (values,)}  # + elapsed fraction
+    critic = dict(zip(CRITIC, [(values, hidden + 1), (values,)], strict=True))  # + elapsed fraction
     return {
         "body.0.weight": (hidden, inputs),
         "body.0.bias": (hidden,),

@@ -197,6 +197,12 @@ def _convert(
 def _initial_model(config: RunConfig, checkpoint: Checkpoint) -> ModelConfig:
     """Return the model settings with the weights that reinforcement learning started from."""
     model = config.actor.model
+    if config.supervised_only:
+        raise ConfigError(
+            "--adapter-only needs the adapters alone, but supervised training has merged them into "
+            "the weights",
+            hint=f"rlcore export {checkpoint.path} DEST writes the merged weights",
+        )
     if config.sft.enabled:
         return model.with_weights_from(open_run(checkpoint.path).folder.sft)
     if model.model_path is None:

@@ -69,6 +69,18 @@ def test_the_recipe_of_a_new_package_is_trained(kind, tmp_path):
     assert (tmp_path / f"my_{kind}/summary.json").is_file()
 
 
+def test_imitation_in_a_new_env_needs_no_algorithm(tmp_path):
+    """The lines that its README shows, without workers."""
+    write(New("env", "my-env", {}), tmp_path / "my-env")
+    readme = (tmp_path / "my-env/README.md").read_text()
+    lines = re.findall(r"^    rlcore ((?:collect|sft) .+?) +#", readme, re.MULTILINE)
+    assert lines == ["collect env=my_env", "sft env=my_env model=toy"]
+    env = importable(tmp_path / "my-env", "my_env")
+    for line in lines:
+        done = rlcore(*line.split(), "--dry-run", env=env, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "kind",

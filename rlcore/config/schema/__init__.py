@@ -116,6 +116,11 @@ class RunConfig(Settings):
         return self.sft.enabled and self.sft.until == UNTIL_PLATEAU and not self.runner.only_eval
 
     @property
+    def supervised_only(self) -> bool:
+        """Return whether supervised training is all that the run does: it has no algorithm."""
+        return self.sft.enabled and not self.algorithm.name and not self.runner.only_eval
+
+    @property
     def active_envs(self) -> dict[str, EnvConfig]:
         """Return the settings of the envs that the run plays, by side.
 

@@ -44,6 +44,7 @@ _LOG_STD = (-5.0, 2.0)
 _MIN_STD = 1e-2  # of a state entry, in env units: in few demonstrations one may hardly move
 _LARGEST = 10.0  # absolute value of a normalised state entry
 _VOCABULARY = 1024
+_CRITIC = ("value_encoder", "value")  # modules that a policy of supervised training lacks
 
 
 def make(config: GaussianConfig, *, env_spec: EnvSpec) -> GaussianPolicy:
@@ -57,8 +58,10 @@ def make(config: GaussianConfig, *, env_spec: EnvSpec) -> GaussianPolicy:
     if config.model_path is not None:
         file = Path(config.model_path) / WEIGHTS
         shapes = {name: tuple(tensor.shape) for name, tensor in policy.state_dict().items()}
-        check_fit(file, read_headers(file), shapes, hint="check the keys of actor.model")
-        policy.load_state_dict(load_file(file))
+        critic = {name for name in shapes if name.partition(".")[0] in _CRITIC}
+        hint = "check the keys of actor.model"
+        check_fit(file, read_headers(file), shapes, hint=hint, drawn=critic)
+        policy.load_state_dict(load_file(file), strict=False)  # a missing critic is drawn
     return policy
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from math import prod
 from pathlib import Path
 
@@ -27,6 +27,7 @@ def check_fit(
     expected: Mapping[str, tuple[int, ...]],
     *,
     hint: str,
+    drawn: Collection[str] = (),
 ) -> None:
     """Check that stored weights have the names and shapes of a network, and are floating point.
 
@@ -35,10 +36,14 @@ def check_fit(
         stored: headers of the stored weights.
         expected: shapes of the network's parameters.
         hint: hint of the error.
+        drawn: names of parameters that may all be missing, as the model draws them: those of a
+            critic, which a checkpoint of supervised training lacks.
 
     Raises:
         CheckpointError: they don't; one error lists all faults.
     """
+    if not stored.keys() & set(drawn):
+        expected = {name: shape for name, shape in expected.items() if name not in drawn}
     common = stored.keys() & expected.keys()
     if stored and expected and not common:
         raise CheckpointError(
