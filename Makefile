@@ -11,6 +11,9 @@ SITE ?= .venv-site
 PLUGINS := $(wildcard plugins/*/pyproject.toml plugins/*/*/pyproject.toml)
 DISTRIBUTIONS := . $(PLUGINS:/pyproject.toml=)
 CHECKED := rlcore plugins tests benchmarks examples docs
+# tests misspell keys on purpose, and so does one page (borken)
+SPELLED := $(wildcard *.md) rlcore plugins benchmarks configs docs examples requirements
+UNSPELLED := */tests/*,*.csv,*.json,*.svg,*.ipynb
 
 # Tests run in as many processes as there are cores, four at most: each may hold a Ray cluster and
 # comes to 2-3 GB. The files of a process keep their order, long ones first, and a file's tests stay
@@ -54,9 +57,10 @@ test-exhaustive: install ## every case of a table (starts, placements, kernels):
 bench: install ## measure speed on this machine, 20 minutes; writes docs/benchmarks.md
 	$(BIN)/python benchmarks/bench.py $(ARGS)
 
-lint: install ## style and types
+lint: install ## style, spelling and types
 	$(BIN)/ruff check $(CHECKED)
 	$(BIN)/ruff format --check $(CHECKED)
+	$(BIN)/codespell --skip '$(UNSPELLED)' --ignore-words-list borken $(SPELLED)
 	$(BIN)/mypy
 
 format: install ## put into style

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rlcore.cli.main import main
 from rlcore.contracts import hookspecs
 from rlcore.contracts.specs import KINDS
 
@@ -47,6 +48,32 @@ def test_links_lead_somewhere(page):
         if not target.startswith(("http://", "https://", "#", "mailto:")):
             path = page.parent / target.split("#")[0]
             assert path.exists(), f"{page.name} links to {target}"
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub and the site make them."""
+    headings = re.findall(r"^#+ (.+)$", without_code(page.read_text()), flags=re.MULTILINE)
+    plain = [re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", each) for each in headings]
+    return {re.sub(r"[^\w\- ]", "", each.lower()).strip().replace(" ", "-") for each in plain}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_into_a_page_find_their_heading(page):
+    for target in LINK.findall(without_code(page.read_text())):
+        path, _, anchor = target.partition("#")
+        if anchor and not path.startswith(("http://", "https://")):
+            other = page.parent / path if path else page
+            assert other.suffix != ".md" or anchor in anchors(other), f"{page.name}: {target}"
+
+
+def test_the_cheat_sheet_has_every_command(capsys):
+    assert main(["help"]) == 0
+    listed = re.findall(r"^  (\S+)  ", capsys.readouterr().out, re.MULTILINE)
+    # those that other commands call, and help itself
+    called = {"help", "protocol", "verify", "sweep"}
+    sheet = (ROOT / "docs/commands.md").read_text()
+    typed = set(re.findall(r"^rlcore ([\w-]+)", sheet, re.MULTILINE))
+    assert len(listed) > 20 and {*listed} - called == typed
 
 
 def test_the_index_has_every_page():
