@@ -74,7 +74,7 @@ def import_and_report(targets: Sequence[str], limit: float) -> None:
                 load_target(target)
                 fault = None
             except UserError as error:
-                fault = error.message
+                fault = error.message.partition("\n")[0]  # a row is a line: no traceback
             faulthandler.cancel_dump_traceback_later()
             print(json.dumps([target, fault]), file=reports)
     os._exit(0)  # threads and exit handlers of libraries could delay it

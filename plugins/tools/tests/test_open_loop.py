@@ -106,8 +106,11 @@ def test_held_out_episodes_of_a_run(
     assert (log_path / "own.json").read_text() == (run / "open_loop.json").read_text()
     shutil.copytree(run / "demonstrations", log_path / "copy")
     other = f"collect.path={log_path / 'copy'}"
-    assert main(["open-loop", str(run), other, "-o", str(log_path / "all.html")]) == 0
+    assert main(["open-loop", str(run), "-o", str(log_path / "all.html"), other]) == 0
     assert json.loads((log_path / "all.json").read_text())["episodes"] == 10
+    first = ["--episodes", "3", str(run), other]
+    assert main(["open-loop", *first, "-o", str(log_path / "first.html")]) == 0
+    assert json.loads((log_path / "first.json").read_text())["episodes"] == 3
     for wrong in (["--episodes", "0"], ["nothing"], ["collect.path=nowhere"]):
         assert main(["open-loop", str(run), *wrong]) == 2
         error = capsys.readouterr().err

@@ -112,6 +112,16 @@ def test_a_data_set_on_one_page(elsewhere, capsys, reached):
         assert text in page, text
 
 
+def test_words_may_stand_behind_options(elsewhere, capsys, reached):
+    """An override behind an option is read like one before it."""
+    data = f"collect.path={reached}"
+    assert main(["view", data, "--trials", "2", "env=toy", "env.*.tasks=[reach-up]"]) == 0
+    page = (elsewhere / "view.html").read_text()
+    assert page.count('class="start"') == 4 and "reach-up, trial 0" in page
+    assert main(["view", "--trials", "1", data, "-o", "other.html"]) == 0
+    assert (elsewhere / "other.html").read_text().count('class="start"') == 1
+
+
 def test_a_data_set_without_success_is_refused(elsewhere, capsys, reached):
     data = elsewhere / "failed"
     shutil.copytree(reached, data)

@@ -15,6 +15,8 @@ MODULES = {
     "lacks": "import a_module_that_nobody_has",
     "refuses": "raise ImportError('pyarrow requires NumPy 2.0')",
     "dies": "import os\nos._exit(3)",
+    "exits": "import sys\nsys.exit('needs another driver')",
+    "raises": "1 / 0",
     "hangs": "import time\ntime.sleep(60)",
 }
 
@@ -44,6 +46,13 @@ def test_each_that_fails_is_named_and_the_others_are_tried(component, capfd):
     assert "a_module_that_nobody_has" in rows["dataset lacks"]["detail"]
     assert all("acme-arm" in row["fix"] for row in rows.values())
     assert capfd.readouterr().out == ""
+
+
+def test_a_row_is_one_line_with_the_cause_and_its_place(component):
+    exits, raises = import_rows([component("exits"), component("raises")])
+    assert "needs another driver" in exits["detail"] and "acme_exits.py:2" in exits["detail"]
+    assert "ZeroDivisionError" in raises["detail"] and "acme_raises.py:1" in raises["detail"]
+    assert not any("\n" in row["detail"] for row in (exits, raises))
 
 
 def test_an_import_that_does_not_end_is_given_up(component):
