@@ -76,7 +76,8 @@ def measure(words: Sequence[str]) -> dict[str, float]:
     peaks: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent) / "run"
-        command = Command(["train", *words, f"runner.logger.log_path={folder}"], folder, {})
+        place = (f"runner.logger.log_path={parent}", "runner.logger.experiment_name=run")
+        command = Command(["train", *words, *place], folder, {})
         try:
             while command.updates() < 2 and command.running():
                 for role, kind in ROLES.items():

@@ -103,6 +103,7 @@ def ours(folder: str) -> list[str]:
         "env.eval.trials_per_task=4",
         "runner.logger.logger_backends=[]",
         f"runner.logger.log_path={folder}",
+        "runner.logger.experiment_name=run",
         "actor.model.num_action_chunks=1",
         "actor.model.init_std=1.0",
         "actor.optim.lr=3e-4",

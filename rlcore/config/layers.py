@@ -15,8 +15,8 @@ from pathlib import Path
 
 from rlcore.config import instructions, schema_tree
 from rlcore.config.bind import bind, merge, schema_for
-from rlcore.config.catalog import EXPERIMENT
 from rlcore.config.component_specs import algorithm_needs
+from rlcore.config.run_name import run_name
 from rlcore.config.scalars import resolve_scalars
 from rlcore.config.schema import RecipeConfig, RunConfig
 from rlcore.config.schema.env import OWN_INSTRUCTIONS
@@ -82,8 +82,9 @@ def bind_layers(
     translate_foreign_keys(raw, registry, root)
     if origin is not None:
         root.recipe = origin
-    if sources and EXPERIMENT in sources.files.choices:  # runs of a recipe are named after it
-        root.runner.logger.experiment_name = sources.files.choices[EXPERIMENT]
+    name = run_name(sources.files.choices) if sources else None
+    if name is not None:  # values of files and of the command line still win
+        root.runner.logger.experiment_name = name
     values: Values = {}
     for layer in raw:
         merge(values, layer, root)

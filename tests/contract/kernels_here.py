@@ -55,7 +55,7 @@ def play() -> list[dict[str, float | None]]:
 
     def metrics(config: RunConfig) -> Any:
         with tempfile.TemporaryDirectory() as logs:
-            logger = replace(config.runner.logger, log_path=logs)
+            logger = replace(config.runner.logger, log_path=logs, experiment_name="run")
             train(assemble(replace(config, runner=replace(config.runner, logger=logger))))
             return untimed(read_metrics(Path(logs) / "run" / "metrics.jsonl"))
 

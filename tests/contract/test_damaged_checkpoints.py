@@ -27,6 +27,7 @@ TOY_RUN = [
     "env.train.total_num_envs=4", "env.eval.total_num_envs=4", "env.eval.trials_per_task=1",
     "actor.micro_batch_size=16", "actor.global_batch_size=16",
     "sft.enabled=true", "sft.max_steps=2", "collect.episodes_per_task=2",
+    "runner.logger.experiment_name=run",
 ]  # fmt: skip
 ALL = [(place, name) for place, damages in DAMAGES.items() for name in damages]
 CASES = [

@@ -33,6 +33,7 @@ RUN = [
     "runner.val_before_train=false", "runner.logger.logger_backends=[]",
     "env.train.total_num_envs=4", "env.eval.total_num_envs=4", "env.eval.trials_per_task=1",
     "actor.micro_batch_size=16", "actor.global_batch_size=16",
+    "runner.logger.experiment_name=run",
 ]  # fmt: skip
 SECRET = "a-token-of-this-machine"
 VERBS = ["eval", "resume", "replay", "export"]

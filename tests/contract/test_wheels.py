@@ -131,6 +131,7 @@ SMALL = (
     "actor.global_batch_size=16",
     "actor.micro_batch_size=16",
     "runner.logger.log_path=logs",
+    "runner.logger.experiment_name=run",
 )
 
 

@@ -88,7 +88,14 @@ def test_an_on_policy_algorithm_weighs_the_episodes(log_path: Path, tmp_path: Pa
         *("env.train.total_num_envs=8", "env.eval.total_num_envs=8", "env.eval.trials_per_task=1"),
         *("rollout.forward_batch=4", "actor.micro_batch_size=16", "actor.global_batch_size=32"),
         *("actor.optim.lr=1e-3", "runner.max_epochs=3", "runner.save_interval=1"),
-        *("cluster.torch_threads=1", LOCAL, APART, ASYNC, f"runner.logger.log_path={log_path}"),
+        *(
+            "cluster.torch_threads=1",
+            LOCAL,
+            APART,
+            ASYNC,
+            f"runner.logger.log_path={log_path}",
+            "runner.logger.experiment_name=run",
+        ),
     ]
     train(assemble(compose(settings)))
     run = log_path / "run"
@@ -127,8 +134,8 @@ def test_acting_without_a_sync_after_the_update_is_refused(log_path: Path):
 
 
 def test_networks_that_act_are_those_of_before_too(log_path: Path, tmp_path: Path):
-    folder = f"runner.logger.log_path={log_path}"
-    train(assemble(compose([*EXPO, folder, LOCAL, APART, ASYNC, "runner.max_epochs=4"])))
+    folder = (f"runner.logger.log_path={log_path}", "runner.logger.experiment_name=run")
+    train(assemble(compose([*EXPO, *folder, LOCAL, APART, ASYNC, "runner.max_epochs=4"])))
     run = log_path / "run"
     again = tmp_path / "again"
     shutil.copytree(run, again)

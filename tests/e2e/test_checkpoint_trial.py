@@ -20,7 +20,7 @@ SMALL = [
     "env.eval.trials_per_task=1", "actor.global_batch_size=8", "actor.micro_batch_size=4",
     "runner.max_epochs=1",
 ]  # fmt: skip
-TOY = [*SMALL, "model=toy", "algorithm=ppo"]
+TOY = [*SMALL, "model=toy", "algorithm=ppo", "runner.logger.experiment_name=run"]
 VLA = [
     *SMALL, "model=openvla_oft", "algorithm=grpo", "algorithm.group_size=2",
     "actor.model.size=tiny", "actor.model.num_action_chunks=2",

@@ -11,7 +11,7 @@ from resume_cases import COMMON, REINFORCE
 
 from rlcore.cli.main import main
 
-FROM_A_CHECKPOINT = [*REINFORCE, "runner.max_epochs=1"]
+FROM_A_CHECKPOINT = [*REINFORCE, "runner.max_epochs=1", "runner.logger.experiment_name=run"]
 
 
 @pytest.fixture
@@ -49,7 +49,11 @@ def test_relative_checkpoints(here: Path, keys: tuple[str, ...], monkeypatch, tm
 def test_a_moved_run_finds_what_is_in_it(here: Path):
     films = here / "logs" / "run" / "films"
     key = f"env.eval.video_cfg.video_base_dir={films}"
-    train(assemble(compose([*COMMON, "runner.max_epochs=1", key])))
+    train(
+        assemble(
+            compose([*COMMON, "runner.max_epochs=1", "runner.logger.experiment_name=run", key])
+        )
+    )
     moved = here / "kept" / "run"
     shutil.move(here / "logs" / "run", moved)
     there = load(moved / "config.yaml").env.eval.video_cfg.video_base_dir

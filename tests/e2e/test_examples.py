@@ -129,7 +129,13 @@ def test_minimal_learns():
 def test_minimal_does_what_a_run_does(log_path: Path):
     settings = [*minimal.SETTINGS, "env.train.total_num_envs=24"]
     quick = ["runner.max_epochs=3", "env.eval.trials_per_task=1", "env.eval.total_num_envs=4"]
-    words = [*settings, *quick, f"runner.logger.log_path={log_path}", "cluster.torch_threads=1"]
+    words = [
+        *settings,
+        *quick,
+        f"runner.logger.log_path={log_path}",
+        "runner.logger.experiment_name=run",
+        "cluster.torch_threads=1",
+    ]
     train(assemble(compose(words)))
     lines = numbers(log_path / "run")
     successes = [line["env/success_once"] for line in lines if "env/success_once" in line]

@@ -23,7 +23,11 @@ from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.run import Run
 from rlcore.utils import call_with_timeout
 
-QUICK = ["runner.val_before_train=false", "runner.save_interval=-1"]
+QUICK = [
+    "runner.val_before_train=false",
+    "runner.save_interval=-1",
+    "runner.logger.experiment_name=run",
+]
 
 
 class Failing:

@@ -40,6 +40,7 @@ def test_no_process_outlives_an_interrupted_run(log_path: Path, stop: signal.Sig
         "rlcore.cli.main",
         *words,
         f"runner.logger.log_path={log_path}",
+        "runner.logger.experiment_name=run",
     ]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from internals import MKL, OURS, assemble, compose, current_environment, train
-from resume_cases import COMMON, go_on
+from internals import MKL, OURS, current_environment
+from resume_cases import COMMON, go_on, play
 
 from rlcore.utils.mkl import local_processor
 
@@ -35,8 +35,7 @@ def rlcore(*words: str, mkl: str | None = None) -> str:
 
 
 def start(log_path: Path) -> Path:
-    train(assemble(compose([*COMMON, "runner.max_epochs=1", f"runner.logger.log_path={log_path}"])))
-    return log_path / "run"
+    return play(log_path, "run", *COMMON, "runner.max_epochs=1")
 
 
 def test_a_run_keeps_what_it_computed_with(log_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -70,8 +69,8 @@ def test_a_run_that_goes_on_elsewhere_says_so(log_path: Path, capsys: pytest.Cap
 @pytest.mark.parametrize("backend", ["local", "ray"])
 def test_resume_takes_up_the_kernels_that_the_run_began_with(tmp_path: Path, backend: str):
     """Chosen by hand at first; workers of processes of their own have them too."""
-    name = f"runner.logger.log_path={tmp_path}"
-    common = [*COMMON, f"cluster.backend={backend}", name]
+    place = (f"runner.logger.log_path={tmp_path}", "runner.logger.experiment_name=run")
+    common = [*COMMON, f"cluster.backend={backend}", *place]
     text = rlcore("train", *common, "runner.max_epochs=1", mkl="COMPATIBLE")
     assert "MKL_CBWR=COMPATIBLE was set by hand and is kept" in " ".join(text.split())
     run = tmp_path / "run"
@@ -87,8 +86,8 @@ def test_resume_takes_up_the_kernels_that_the_run_began_with(tmp_path: Path, bac
 @needs_mkl
 @pytest.mark.long
 def test_replays_and_verified_evaluations_compute_as_the_run_did(tmp_path: Path):
-    name = f"runner.logger.log_path={tmp_path}"
-    rlcore("train", *COMMON, name, "runner.max_epochs=1", mkl="COMPATIBLE")
+    place = (f"runner.logger.log_path={tmp_path}", "runner.logger.experiment_name=run")
+    rlcore("train", *COMMON, *place, "runner.max_epochs=1", mkl="COMPATIBLE")
     text = rlcore("eval", str(tmp_path / "run"), "--verify")
     assert "verified" in text and "rounds sums differently" not in text
     (evaluated,) = tmp_path.glob("run-eval*")

@@ -20,6 +20,7 @@ TOY = [
     "env.eval.total_num_envs=4", "env.eval.trials_per_task=1", "rollout.forward_batch=4",
     "cluster.torch_threads=1", "actor.micro_batch_size=2", "actor.global_batch_size=16",
     "actor.optim.lr=1e-3", "actor.optim.adam_eps=1e-4", "runner.logger.log_path=logs",
+    "runner.logger.experiment_name=run",
 ]  # fmt: skip
 HYBRID = [
     "actor.fsdp_config.sharding_strategy=hybrid_shard", "cluster.num_nodes=2",

@@ -33,6 +33,7 @@ RUN = [
     "env.train.total_num_envs=4", "env.train.rollout_epoch=8", "env.eval.total_num_envs=4",
     "env.eval.trials_per_task=1", "rollout.forward_batch=4", "cluster.torch_threads=1",
     "runner.logger.log_path=logs", "cluster.timeouts.start=900",
+    "runner.logger.experiment_name=run",
 ]  # fmt: skip
 RANKED = [{}, {"labels": {"rlcore-rank": "1"}}, {"labels": {"rlcore-rank": "2"}}]
 HOLD_SECONDS = 0.2  # so long someone is at work before the strike: it lands in the middle

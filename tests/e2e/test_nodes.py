@@ -28,7 +28,7 @@ TOY = [
     "train", "env=toy", "model=toy", "algorithm=ppo", "runner.max_epochs=2",
     "runner.val_before_train=false", "env.train.total_num_envs=4", "env.eval.total_num_envs=4",
     "env.eval.trials_per_task=1", "rollout.forward_batch=4", "cluster.torch_threads=1",
-    "runner.logger.log_path=logs",
+    "runner.logger.log_path=logs", "runner.logger.experiment_name=run",
 ]  # fmt: skip
 METAWORLD = [
     "train", "experiment=quickstart_ppo", "sft.enabled=false", "runner.max_epochs=2",

@@ -21,6 +21,7 @@ WORDS = [
     "runner.save_interval=1", "env.train.total_num_envs=4", "env.eval.total_num_envs=4",
     "env.eval.trials_per_task=1", "rollout.forward_batch=4", "cluster.torch_threads=1",
     "runner.logger.log_path=logs", "cluster.timeouts.start=900",
+    "runner.logger.experiment_name=run",
 ]  # fmt: skip
 
 pytestmark = [

@@ -28,6 +28,7 @@ COMMON = [
     "runner.max_epochs=2",
     "runner.val_before_train=false",
     "runner.logger.logger_backends=[]",
+    "runner.logger.experiment_name=run",
     "algorithm.group_size=2",
     "algorithm.update_epoch=1",
     "actor.micro_batch_size=2",

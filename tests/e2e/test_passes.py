@@ -12,7 +12,10 @@ from rlcore.cli.main import main
 from rlcore.files.damaged_files import read_mapping
 from rlcore.runs.tables import EpisodeResult, read_results
 
-TOY = ("env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runner.max_epochs=1")
+TOY = (
+    *("env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runner.max_epochs=1"),
+    "runner.logger.experiment_name=run",
+)
 LEARNT = ("sft.enabled=true", "sft.max_steps=150", "collect.episodes_per_task=5")
 TWICE = ("algorithm.eval_rollout_epoch=2", "do_sample=true", "env.eval.trials_per_task=3")
 
@@ -76,7 +79,8 @@ def test_an_evaluation_at_the_documents_temperature(tmp_path: Path):
     for temperature in (1.6, 1e-6):
         place = tmp_path / str(temperature)
         assert main(["eval", *words, f"temperature={temperature}",
-                     f"runner.logger.log_path={place}"]) == 0  # fmt: skip
+                     f"runner.logger.log_path={place}",
+                     "runner.logger.experiment_name=run"]) == 0  # fmt: skip
         seen[temperature] = read_results(place / "run" / "eval" / "eval.parquet")
     warm, cold = seen.values()
     assert {row.sampling for row in warm} == {"stochastic, temperature 1.6"}

@@ -8,7 +8,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from internals import assemble, check, compose, protocol_spec, train
+from internals import check, compose, protocol_spec
+from resume_cases import play
 from rlcore_testing import toy_env, toy_settings
 
 from rlcore.cli.main import main
@@ -29,8 +30,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     logs = tmp_path_factory.mktemp("logs")
     words = ["runner.max_epochs=1", "runner.val_before_train=false", "env.eval.trials_per_task=5"]
     words += ["sft.enabled=true", "sft.max_steps=150", "collect.episodes_per_task=3"]
-    train(assemble(compose([*TOY, *words, f"runner.logger.log_path={logs}"])))
-    return logs / "run"
+    return play(logs, "run", *TOY, *words)
 
 
 @pytest.fixture

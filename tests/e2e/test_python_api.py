@@ -32,6 +32,7 @@ TOY = (
     "env.*.tasks=[reach-left,reach-up]", "runner.max_epochs=3", "runner.val_before_train=false",
     "actor.micro_batch_size=16", "actor.global_batch_size=32", "actor.model.num_action_chunks=2",
     "runner.logger.logger_backends=[]", "cluster.torch_threads=1", "rollout.forward_batch=4",
+    "runner.logger.experiment_name=run",
 )  # fmt: skip
 
 

@@ -16,13 +16,12 @@ import torch
 import yaml
 from internals import (
     assemble,
-    compose,
     config_to_evaluate,
     evaluation_columns,
     find_checkpoint,
     make_group,
-    train,
 )
+from resume_cases import play
 from rlcore_testing import toy_env, toy_policy
 from safetensors.numpy import load_file
 
@@ -55,8 +54,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *("env.*.tasks=[reach-up,reach-left]", "env.eval.trials_per_task=4"),
         *("actor.micro_batch_size=16", "actor.global_batch_size=32", "cluster.torch_threads=1"),
     ]
-    train(assemble(compose([*words, f"runner.logger.log_path={logs}"])))
-    return logs / "run"
+    return play(logs, "run", *words)
 
 
 @pytest.fixture

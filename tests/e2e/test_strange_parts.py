@@ -19,7 +19,11 @@ from rlcore.contracts.errors import PolicyError, WorkerError
 
 LONGEST = 400.0
 SFT = ["sft.enabled=true", "sft.max_steps=3", "collect.episodes_per_task=2"]
-QUICK = ["runner.max_epochs=1", "runner.val_before_train=false"]
+QUICK = [
+    "runner.max_epochs=1",
+    "runner.val_before_train=false",
+    "runner.logger.experiment_name=run",
+]
 
 
 def words(log_path: Path, *overrides: str) -> list[str]:

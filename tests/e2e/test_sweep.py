@@ -13,7 +13,7 @@ TINY = [
     *("env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runner.max_epochs=1"),
     *("cluster.component_placement={env: 0, rollout: 0, actor: 0}", "cluster.torch_threads=1"),
     *("env.train.total_num_envs=2", "env.eval.total_num_envs=2", "env.eval.trials_per_task=2"),
-    *("actor.global_batch_size=4", "actor.micro_batch_size=4"),
+    *("actor.global_batch_size=4", "actor.micro_batch_size=4", "runner.logger.experiment_name=run"),
 ]
 
 

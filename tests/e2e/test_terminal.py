@@ -16,7 +16,11 @@ from internals import load_checkpoint
 from resume_cases import REINFORCE
 
 LONGEST = 400.0  # seconds; for a machine that is busy with other things
-QUICK = ["runner.val_before_train=false", "env.eval.trials_per_task=1"]
+QUICK = [
+    "runner.val_before_train=false",
+    "env.eval.trials_per_task=1",
+    "runner.logger.experiment_name=run",
+]
 
 
 def start(

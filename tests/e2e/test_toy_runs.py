@@ -30,6 +30,7 @@ SMALL = [
     "actor.global_batch_size=64",
     "actor.optim.lr=3e-4",
     "algorithm.update_epoch=2",
+    "runner.logger.experiment_name=run",
 ]
 
 
@@ -127,6 +128,7 @@ def test_an_evaluation_needs_no_algorithm_and_no_critic(log_path: Path):
             LOCAL,
             "env.eval.trials_per_task=2",
             f"runner.logger.log_path={log_path}",
+            "runner.logger.experiment_name=run",
         ],
         require=("env", "model"),
     )

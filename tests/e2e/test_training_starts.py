@@ -23,7 +23,7 @@ SWAPPED = ["env.train.split=heldout", "env.eval.split=train"]
 
 def config(log_path: Path, *overrides: str):
     return compose([*COMMON, "runner.max_epochs=1", f"runner.logger.log_path={log_path}",
-                    *overrides])  # fmt: skip
+                    "runner.logger.experiment_name=run", *overrides])  # fmt: skip
 
 
 def test_an_evaluation_on_training_starts_is_labelled_everywhere(log_path: Path, capsys):

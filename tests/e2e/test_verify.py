@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from internals import assemble, compose, find_checkpoint, train
+from internals import find_checkpoint
+from resume_cases import play
 
 from rlcore.cli.main import main
 from rlcore.contracts.errors import CheckpointError, VerificationError
@@ -26,8 +27,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *("env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local", "runner.max_epochs=2"),
         *("runner.save_interval=1", "runner.val_before_train=false", "env.eval.trials_per_task=3"),
     ]
-    train(assemble(compose([*words, f"runner.logger.log_path={logs}"])))
-    return logs / "run"
+    return play(logs, "run", *words)
 
 
 @contextmanager

@@ -17,7 +17,11 @@ from safetensors.torch import load_file, save_file
 from rlcore.contracts.errors import PolicyError
 from rlcore.validation import policy as policy_answers
 
-QUICK = ["runner.max_epochs=2", "runner.val_before_train=false"]
+QUICK = [
+    "runner.max_epochs=2",
+    "runner.val_before_train=false",
+    "runner.logger.experiment_name=run",
+]
 
 
 def play(log_path: Path, *overrides: str) -> None:

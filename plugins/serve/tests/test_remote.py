@@ -46,7 +46,11 @@ def test_the_same_episodes_succeed_as_in_process(run, policy, tmp_path, determin
     here = rlcore.evaluate(str(run), f"runner.logger.log_path={tmp_path}/a", *flags)
     with serving(policy, deterministic=deterministic, forward_batch=4, max_wait_ms=50) as server:
         there = rlcore.evaluate(
-            *EVAL, *flags, f"actor.model.url={server.url}", f"runner.logger.log_path={tmp_path}/b"
+            *EVAL,
+            *flags,
+            f"actor.model.url={server.url}",
+            f"runner.logger.log_path={tmp_path}/b",
+            "runner.logger.experiment_name=run",
         )
     played = [
         [(e.task, e.trial, e.replica, e.success, e.length, e.episode_return) for e in one.episodes]
@@ -64,7 +68,10 @@ def test_a_remote_evaluation_is_verified(run, policy, tmp_path, capsys):
     verify = ["eval", f"{tmp_path}/run", "--verify"]
     with serving(policy, deterministic=False, forward_batch=4) as server:
         rlcore.evaluate(
-            *EVAL, f"actor.model.url={server.url}", f"runner.logger.log_path={tmp_path}"
+            *EVAL,
+            f"actor.model.url={server.url}",
+            f"runner.logger.log_path={tmp_path}",
+            "runner.logger.experiment_name=run",
         )
         assert main(verify) == ConfigError.exit_code
         assert "RLCORE_SERVE_KEY" in capsys.readouterr().err

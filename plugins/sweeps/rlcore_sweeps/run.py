@@ -14,7 +14,10 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from rlcore.checks import places
+from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT
+from rlcore.config.compose import sources_of
 from rlcore.config.overrides import quote
+from rlcore.config.run_name import run_name
 from rlcore.config.schema import LoggerConfig, RunConfig
 from rlcore.contracts.errors import ConfigError, UserError
 from rlcore.files import lock
@@ -38,6 +41,9 @@ from rlcore_sweeps.request import (
 from rlcore_sweeps.task import JobTask
 
 LAUNCHER = ("hydra/launcher", "hydra.launcher.")
+NAME = "runner.logger.experiment_name"
+SEVERAL = "sweep"
+"""Name of a sweep whose jobs have nothing in common that could name it."""
 DIGITS = 3  # of a job's number, if the sweeper decides how many jobs there are
 
 
@@ -165,9 +171,28 @@ def _requested_folder(
                 hint="it may interpolate keys below hydra. only, not those of a run",
             ) from None
     logger = LoggerConfig() if config is None else config.runner.logger
-    swept = {key_of(word) for word in request.words} - set(map(key_of, choices.fixed))
-    name = "sweep" if "experiment" in swept else logger.experiment_name
+    name = logger.experiment_name if config is None else _shared_name(request, choices, config)
     return Path(logger.log_path).absolute() / name
+
+
+def _shared_name(request: SweepRequest, choices: JobChoices, config: RunConfig) -> str:
+    """Return the name of a sweep: that of a run of its jobs, without what differs between them.
+
+    Args:
+        config: configuration of a job.
+    """
+    given = {key_of(word) for word in request.words}
+    groups = {key.split("/")[0] for key in given - set(map(key_of, choices.fixed))}
+    name = config.runner.logger.experiment_name
+    if NAME in given or groups.isdisjoint((EXPERIMENT, *COMPONENT_GROUPS)):
+        return name
+    if EXPERIMENT in groups:
+        return SEVERAL
+    options = sources_of(config).files.choices
+    if name != run_name(options):  # a file sets it
+        return name
+    shared = {key: option for key, option in options.items() if key.split("/")[0] not in groups}
+    return run_name(shared) or SEVERAL
 
 
 def _config_of_job(request: SweepRequest, choices: JobChoices) -> RunConfig | None:

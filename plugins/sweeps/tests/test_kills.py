@@ -38,8 +38,8 @@ def wait(driver: subprocess.Popen[bytes], condition: Callable[[], bool]) -> None
 @pytest.mark.long
 def test_resume_ends_with_all_results_and_makes_none_twice(log_path: Path):
     sweep = log_path / "run"
-    logger = f"runner.logger.log_path={log_path}"
-    driver = subprocess.Popen([*RLCORE, *TOY, logger, JOBS, "-m"], start_new_session=True)
+    logger = (f"runner.logger.log_path={log_path}", "runner.logger.experiment_name=run")
+    driver = subprocess.Popen([*RLCORE, *TOY, *logger, JOBS, "-m"], start_new_session=True)
     first, second = sweep / "0-lr-1e-05", sweep / "1-lr-2e-05"
     wait(driver, (second / "checkpoints/step_000001").is_dir)
     struck = JobRecord.load(sweep, 1)

@@ -104,8 +104,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def play(python: Path | str, log_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    logger = f"runner.logger.log_path={log_path}"
-    command = [str(python), "-m", "rlcore.cli.main", *TOY, logger, *words]
+    logger = (f"runner.logger.log_path={log_path}", "runner.logger.experiment_name=run")
+    command = [str(python), "-m", "rlcore.cli.main", *TOY, *logger, *words]
     return subprocess.run(command, capture_output=True, text=True)
 
 

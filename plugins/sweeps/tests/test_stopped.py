@@ -79,8 +79,8 @@ def test_a_job_of_a_killed_sweep_is_ended_by_the_next(record, tmp_path):
 
 @pytest.mark.long
 def test_a_sweep_goes_on_with_the_others(record, log_path, capsys):
-    places = f"runner.logger.log_path={log_path}"
-    assert main(["train", *WORDS, places, "-m", "runner.seed=60,1", "sweep.parallel=1"]) == 1
+    place = (f"runner.logger.log_path={log_path}", "runner.logger.experiment_name=run")
+    assert main(["train", *WORDS, *place, "-m", "runner.seed=60,1", "sweep.parallel=1"]) == 1
     error = capsys.readouterr().err
     assert "SIGSTOP" in error and "Traceback" not in error
     records = JobRecord.load_all(log_path / "run")

@@ -22,9 +22,11 @@ from rlcore_sweeps.request import FILE
 from rlcore.cli.main import main
 from rlcore.runs.folder import RunFolder
 
+NAME = "runner.logger.experiment_name"
 TRAIN = [
     *("train", "env=toy", "model=toy", "algorithm=ppo", "runner.max_epochs=1"),
     *("cluster.backend=local", "cluster.component_placement={env: 0, rollout: 0, actor: 0}"),
+    f"{NAME}=run",
 ]
 
 
@@ -244,6 +246,21 @@ def test_recipes_are_swept_into_one_folder(sweep, log_path):
     assert main(["train", *words, f"runner.logger.log_path={log_path}", "-m"]) == 0
     (folder,) = log_path.iterdir()
     assert folder.name == "sweep" and len(list(folder.glob("[0-9]*"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["env=toy", "model=toy", "algorithm=ppo", "runner.seed=1,2"], "toy-toy-ppo"),
+        (["env=toy", "model=toy,gaussian", "algorithm=ppo"], "toy-ppo"),
+        (["env=toy,metaworld", "model=toy,gaussian", "algorithm=ppo,grpo"], "sweep"),
+        (["env=toy", "model=toy,gaussian", "algorithm=ppo", f"{NAME}=mine"], "mine"),
+    ],
+)
+def test_a_sweep_is_named_after_what_its_jobs_share(words, name, log_path, capsys):
+    shown = ("-m", "--cfg", "job", "-p", NAME, f"runner.logger.log_path={log_path}")
+    assert main(["train", *words, *shown]) == 0
+    assert f"\n{name}/0-" in capsys.readouterr().out
 
 
 @pytest.mark.long

@@ -37,6 +37,7 @@ TOY = (
     "cluster.component_placement={env: 0, rollout: 0, actor: 0}",
     "env.train.total_num_envs=4",
     "env.*.tasks=[reach-left]",
+    "runner.logger.experiment_name=run",
 )
 ALL_LOST = dict.fromkeys(AFTER, False)
 ALL_WON = dict.fromkeys(AFTER, True)

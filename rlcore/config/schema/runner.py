@@ -13,7 +13,11 @@ class LoggerConfig(Settings):
 
     log_path: str = key("parent of the run's folder", "logs", place="written")
     project_name: str = key("project name for trackers", "rlcore")
-    experiment_name: str = key("name of the run's folder; -2, -3, ... is added when taken", "run")
+    experiment_name: str = key(
+        "name of the run's folder; by default that of the recipe, or else of env, model and "
+        "algorithm; -2, -3, ... is added when taken",
+        "run",
+    )
     logger_backends: list[str] = key("trackers besides metrics.jsonl", [])
     verbose: bool = key("print all that is known of an update", False)
     require_lock: bool = key(

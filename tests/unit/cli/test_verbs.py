@@ -34,8 +34,8 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_each_configuration_is_checked_once(checked: list[str], tmp_path: Path):
-    logs = f"runner.logger.log_path={tmp_path}"
-    for words in (["train", *TOY, logs, "--dry-run"], ["train", *TOY, logs]):
+    place = (f"runner.logger.log_path={tmp_path}", "runner.logger.experiment_name=run")
+    for words in (["train", *TOY, *place, "--dry-run"], ["train", *TOY, *place]):
         checked.clear()
         assert main(words) == 0
         assert len(checked) == 1

@@ -31,6 +31,7 @@ TOY = [
     *("env.train.total_num_envs=4", "env.train.max_episode_steps=10"),
     *("env.eval.total_num_envs=4", "env.eval.max_episode_steps=10", "env.eval.trials_per_task=1"),
     "cluster.component_placement={env: 0, rollout: 0, actor: 0}",
+    "runner.logger.experiment_name=run",
 ]
 
 

@@ -15,7 +15,13 @@ from rlcore_testing.toy_settings import ToyEnvConfig
 from rlcore.contracts.errors import ConfigError
 from rlcore.workers.env_worker import EnvSide, EnvWorker, EnvWorkerSettings
 
-TOY = ["env=toy", "model=toy", "algorithm=ppo", "cluster.backend=local"]
+TOY = [
+    "env=toy",
+    "model=toy",
+    "algorithm=ppo",
+    "cluster.backend=local",
+    "runner.logger.experiment_name=run",
+]
 
 
 @pytest.fixture

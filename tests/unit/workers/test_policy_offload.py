@@ -24,6 +24,7 @@ WORDS = [
     *("runner.save_interval=1", "runner.val_check_interval=1", "env.eval.trials_per_task=2"),
     *("algorithm.kl_beta=0.1", "algorithm.update_epoch=2"),
     "cluster.component_placement={env: 0, rollout: 0, actor: 0}",
+    "runner.logger.experiment_name=run",
 ]
 
 

@@ -23,9 +23,9 @@ QUICK = ("algorithm=ppo", "cluster.backend=local", "runner.logger.logger_backend
 
 def learn(folder: Path, *words: str) -> Path:
     """Train supervised on the data set of `folder`; return the run's folder."""
-    where = f"runner.logger.log_path={folder}/logs"
+    where = (f"runner.logger.log_path={folder}/logs", "runner.logger.experiment_name=run")
     short = ("sft.max_steps=8", "sft.val_interval=4", "sft.batch_size=8")
-    assert main(["sft", "env=data", *MODEL, *QUICK, *short, where, *words]) == 0
+    assert main(["sft", "env=data", *MODEL, *QUICK, *short, *where, *words]) == 0
     return folder / "logs/run"
 
 

@@ -21,7 +21,7 @@ SMALL = (
     *("cluster.component_placement={'env,rollout,actor': 0}", "env.train.total_num_envs=2"),
     *("env.eval.total_num_envs=2", "env.eval.trials_per_task=2", "env.*.num_processes=1"),
     *("env.*.image_size=32", "env.*.max_episode_steps=20", "actor.global_batch_size=8"),
-    "actor.micro_batch_size=8",
+    *("actor.micro_batch_size=8", "runner.logger.experiment_name=run"),
 )
 ENVS = {
     "FetchReach-v4": ("env.train.states=[observation,desired_goal]",),

@@ -61,7 +61,11 @@ def test_every_suite_is_played_and_the_table_has_its_caveats(
         words += [f"env.{side}.image_size=32", f"env.{side}.fast_render=true"]
     words += ["env.eval.trials_per_task=1", "env.eval.total_num_envs=4", "env.eval.settle_steps=0"]
     words += ["env.eval.simulator_timeout=1800", "cluster.timeouts.env=2000"]
-    words += ["env.eval.max_episode_steps=4", f"runner.logger.log_path={tmp_path}"]
+    words += [
+        "env.eval.max_episode_steps=4",
+        f"runner.logger.log_path={tmp_path}",
+        "runner.logger.experiment_name=run",
+    ]
     assert main(["eval", *words, "protocol=libero_130"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     table = json.loads((tmp_path / "run/eval/libero_130.json").read_text())

@@ -35,6 +35,7 @@ TOY = (
     "env.eval.trials_per_task=2",
     "actor.global_batch_size=16",
     "actor.micro_batch_size=16",
+    "runner.logger.experiment_name=run",
 )
 REFERENCE = "local"  # core's backend, whose results are the expected ones
 
