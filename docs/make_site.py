@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -40,10 +41,7 @@ def main() -> None:
     (reference / "hooks.md").write_text(hooks())
     (reference / "commands.md").write_text(commands())
     (reference / "keys.md").write_text(keys())
-    (reference / "api.md").write_text(
-        "# Public signatures\n\n[What they are for](../api.md).\n\n"
-        + fenced((DOCS / "api-signatures.txt").read_text(), "python")
-    )
+    (reference / "api.md").write_text(api())
     print(f"{len(list(OUT.rglob('*.md')))} pages in {OUT.relative_to(ROOT)}")
 
 
@@ -95,6 +93,19 @@ def hooks() -> str:
         if isinstance(each, ast.FunctionDef) and each.name.startswith("rlcore_")
     ]
     return "# Hooks\n\n[How they are used](../plugin-reference.md).\n\n" + "\n".join(told)
+
+
+def api() -> str:
+    """Return the page of public modules: what each is for, and its signatures."""
+    page = "# Public signatures\n\n[What they are for](../api.md).\n"
+    for block in (DOCS / "api-signatures.txt").read_text().split("\n\n")[1:]:
+        module, _, signatures = block.partition("\n")
+        path = ROOT.joinpath(*module.split("."))
+        source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        about = ast.get_docstring(ast.parse(source.read_text())) or ""
+        page += f"\n## {module}\n\n{about.partition(chr(10) * 2)[0]}\n\n"
+        page += fenced(textwrap.dedent(signatures), "python")
+    return page
 
 
 def signature(function: ast.FunctionDef) -> str:

@@ -1,4 +1,4 @@
-"""The public modules of core, as docs/api.md lists them: their names and signatures as text.
+"""The public modules of core (docs/public-modules.csv): their names and signatures as text.
 
 Nothing is imported, so a signature reads the same with every Python and whatever is installed.
 """
@@ -6,7 +6,7 @@ Nothing is imported, so a signature reads the same with every Python and whateve
 from __future__ import annotations
 
 import ast
-import re
+import csv
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -14,10 +14,11 @@ from pathlib import Path
 from rlcore.contracts.version import API_VERSION
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs/api.md"
-ROW = re.compile(r"^\| `(rlcore[\w.]*)` \| .+? \| (all|[`\w ]+) \|$", re.MULTILINE)
-MODULES = {module: tuple(re.findall(r"\w+", names)) if names != "all" else ()
-           for module, names in ROW.findall(PAGE.read_text())}  # fmt: skip
+LIST = ROOT / "docs/public-modules.csv"
+MODULES = {
+    row["module"]: tuple(row["public names"].split()) if row["public names"] != "all" else ()
+    for row in csv.DictReader(LIST.read_text().splitlines())
+}
 """The list: `{module: names}`; no names: all that the module defines."""
 LONGEST = 60  # characters of a constant that are still shown
 Definition = ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
