@@ -1,7 +1,4 @@
-"""A plugin that is sound, and one thing after another that is wrong with it.
-
-`docs/broken-plugins.md` is the table of :data:`CASES`; running this file writes it.
-"""
+"""A plugin that is sound, and one thing after another that is wrong with it."""
 
 from __future__ import annotations
 
@@ -9,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PAGE = Path(__file__).parents[3] / "docs/broken-plugins.md"
 API = "RLCORE_API = (0, 1)\n"
-BEGIN = "| what is wrong | the plugin | found by | what is said |"
 
 SOUND: dict[str, str] = {
     "plugin.py": """
@@ -442,18 +437,3 @@ def written(case: Case | None, folder: Path) -> None:
         path.write_text(text)
     for package in ("broken", "broken/conf"):
         (folder / package / "__init__.py").write_text("")
-
-
-def table() -> str:
-    """The rows of the page."""
-    lines = [BEGIN, "|---|---|---|---|"]
-    for case in CASES:
-        commands = ", ".join(f"`{command}`" for command in case.found)
-        said = next(iter(case.found.values())).replace("|", "\\|")
-        warns = " (a warning)" if case.warns else ""
-        lines.append(f"| {case.wrong}{warns} | {case.plugin} | {commands} | {said} |")
-    return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(PAGE.read_text().partition(BEGIN)[0] + table())

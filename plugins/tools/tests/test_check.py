@@ -74,7 +74,7 @@ MATRIX = {
         "KeyError",
     ),
 }
-"""Beside the table of docs/broken-plugins.md: what is changed, and the cause that is found."""
+"""Beside the cases of broken_plugins.py: what is changed, and the cause that is found."""
 
 
 def package(folder, changes):
