@@ -141,7 +141,7 @@ def _plain(subject: Subject, stored: list[dict[str, Tensor]]) -> Callable[[], No
         (score.logprobs.sum() + score.values.sum()).backward()
 
     if policy.spec.starts_from_noise:
-        ready = policy._network_inputs(inputs)
+        ready = policy.network_inputs(inputs)
         return flow
     ready, decision = policy.actor_inputs(inputs), policy._decision(replay)
     return tokens

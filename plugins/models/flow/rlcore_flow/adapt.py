@@ -5,16 +5,12 @@ from __future__ import annotations
 import torch
 from rlcore_weights.tensors import add_adapters
 
+from rlcore_flow.layers import AdaRMSNorm, LlamaRMSNorm, RMSNorm
 from rlcore_flow.network import FlowNetwork
 
-# Parameters whose names contain one of these remain fp32 when the rest is bf16, as in openpi.
-_FP32_INSIDE = (
-    "patch_embedding",
-    "position_embedding",
-    "input_layernorm",
-    "post_attention_layernorm",
-    "model.norm",
-)
+# Modules that remain fp32 when the rest is bf16, as in openpi: by type, or by their names.
+_NORMS = (RMSNorm, AdaRMSNorm, LlamaRMSNorm)
+_EMBEDDINGS = ("patch_embedding", "position_embedding")
 
 
 def set_precision(network: FlowNetwork, precision: str) -> None:
@@ -24,10 +20,16 @@ def set_precision(network: FlowNetwork, precision: str) -> None:
         precision: "fp32", or "bf16": VLM and expert in bf16 except their RMS norms and the image
             embeddings; the projections of state, actions and time are fp32.
     """
+    norms = {
+        id(parameter)
+        for module in network.modules()
+        if isinstance(module, _NORMS)
+        for parameter in module.parameters()
+    }
     for name, parameter in network.named_parameters():
         inside = name.startswith(network.cast_prefix)
-        inside = inside and not any(part in name for part in _FP32_INSIDE)
-        cast = precision == "bf16" and inside
+        kept = id(parameter) in norms or any(part in name for part in _EMBEDDINGS)
+        cast = precision == "bf16" and inside and not kept
         parameter.data = parameter.data.to(torch.bfloat16 if cast else torch.float32)
 
 

@@ -2,10 +2,63 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
 from rlcore.config.schema import ModelConfig
-from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.contracts.specs import EnvSpec
+from rlcore_flow.head_shapes import HEADS_FILE
 from rlcore_flow.settings import FlowSettings
+
+
+def check_heads(
+    place: Path,
+    trained: Mapping[str, Mapping[str, Any]],
+    current: Mapping[str, Mapping[str, Any]],
+    key: str,
+) -> None:
+    """Check that stored heads were trained with the settings of the policy.
+
+    Heads whose shapes fit may still have been trained on another input, or their outputs may have
+    had another meaning. Settings that are not recorded are not compared.
+
+    Args:
+        place: file or folder of the heads.
+        trained: recorded settings of each head.
+        current: settings of each head of the policy, see
+            :func:`rlcore_flow.head_shapes.heads_trained_with`.
+        key: dotted path of the settings.
+
+    Raises:
+        CheckpointError: settings differ; it names them.
+    """
+    different = [
+        f"{name} {trained[head][name]!r} (got {value!r})"
+        for head, settings in current.items()
+        for name, value in settings.items()
+        if name in trained.get(head, {}) and not _same(trained[head][name], value)
+    ]
+    if different:
+        raise CheckpointError(
+            f"the heads in {place} were trained with other settings: {', '.join(different)}",
+            hint=f"use their settings (keys of {key}), or move {HEADS_FILE} away to start with "
+            "fresh heads",
+        )
+
+
+def _same(trained: Any, current: Any) -> bool:
+    """Return whether two settings are equal.
+
+    Lists of numbers may differ by 1 %, because RLinf rounds them to bfloat16.
+    """
+    if isinstance(trained, list) and isinstance(current, list):
+        return len(trained) == len(current) and all(
+            math.isclose(a, b, rel_tol=0.01) for a, b in zip(trained, current, strict=True)
+        )
+    return bool(trained == current)
 
 
 def require(condition: bool, message: str, hint: str | None = None) -> None:

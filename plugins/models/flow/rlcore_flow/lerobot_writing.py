@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from rlcore.files.atomic import write_text
-from rlcore_flow.normalize import OPENPI, Formula, Stats
+from rlcore_flow.lerobot import AFTER, BEFORE, EPSILON, NORMALIZE, TOKENIZE, UNNORMALIZE
+from rlcore_flow.normalize import OPENPI, Formula, Normalizer, Stats
 
 STATE = "observation.state"
 ACTION = "action"
@@ -28,7 +29,74 @@ DEVICE: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def features(
+def policy_config(
+    kind: str,
+    cameras: Mapping[str, tuple[int, int]],
+    *,
+    env: tuple[int, int],
+    network: tuple[int, int],
+    horizon: int,
+    executed: int,
+    prompt: int,
+    normalizer: Normalizer,
+) -> dict[str, Any]:
+    """Return the entries of a `config.json` that the policies have in common.
+
+    Args:
+        kind: LeRobot's name of the policy.
+        cameras: height and width of the images by camera.
+        env: entries of the env's state and action.
+        network: entries of state and action after padding.
+        horizon: actions predicted per decision.
+        executed: actions of these that are executed.
+        prompt: tokens of the prompt, including padding.
+        normalizer: statistics.
+    """
+    return {
+        "type": kind,
+        "n_obs_steps": 1,
+        **_features(cameras, *env),
+        "chunk_size": horizon,
+        "n_action_steps": executed,
+        "max_state_dim": network[0],
+        "max_action_dim": network[1],
+        "tokenizer_max_length": prompt,
+        "normalization_mapping": {
+            "VISUAL": "IDENTITY",
+            "STATE": _mode(normalizer.state_formula),
+            "ACTION": _mode(normalizer.action_formula),
+        },
+    }
+
+
+def normalizing_steps(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the steps that normalise before the network and after it, for a `config.json`."""
+    scale = {"eps": EPSILON, "norm_map": config["normalization_mapping"]}
+    outputs = config["output_features"]
+    before = {**scale, "features": {**config["input_features"], **outputs}}
+    return {NORMALIZE: before}, {UNNORMALIZE: {**scale, "features": outputs}}
+
+
+def write_processors(
+    folder: Path, before: Mapping[str, Any], after: Mapping[str, Any], normalizer: Normalizer
+) -> None:
+    """Write both processor files with the statistics that they name.
+
+    Args:
+        folder: where to.
+        before, after: settings of the steps by name, in order.
+        normalizer: statistics; those of the state must be known.
+    """
+    assert normalizer.state is not None
+    stats = {
+        STATE: lerobot_stats(normalizer.state, normalizer.state_formula),
+        ACTION: lerobot_stats(normalizer.actions, normalizer.action_formula),
+    }
+    write_processor(folder / BEFORE, before, stats)
+    write_processor(folder / AFTER, after, stats)
+
+
+def _features(
     cameras: Mapping[str, tuple[int, int]], state_dim: int, action_dim: int
 ) -> dict[str, dict[str, Any]]:
     """Return `input_features` and `output_features` of a `config.json`.
@@ -47,15 +115,10 @@ def features(
     }
 
 
-def normalization(state: Formula, actions: Formula) -> dict[str, str]:
-    """Return the `normalization_mapping` of a `config.json`."""
-    return {"VISUAL": "IDENTITY", "STATE": _mode(state), "ACTION": _mode(actions)}
-
-
 def tokenizer_step(name: str, max_length: int, padding: str) -> dict[str, dict[str, Any]]:
     """Return the step that tokenizes the instruction, by the name of the tokenizer on the hub."""
     return {
-        "tokenizer_processor": {
+        TOKENIZE: {
             "max_length": max_length,
             "task_key": "task",
             "padding_side": "right",

@@ -3,45 +3,45 @@
 A VLM reads cameras and prompt once, an action expert denoises actions in several steps. Which of
 them reads the state, and how the expert attends to the VLM, is up to the network.
 
-Legend: B rows, H actions, D their padded entries, E expert width. Time runs from 1 (noise) to 0
-(actions).
+Legend: B rows, P tokens of the prefix, H actions, D their padded entries, E expert width. Time runs
+from 1 (noise) to 0 (actions).
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rlcore_flow.attention import KeysValues
 from rlcore_flow.heads import CriticConfig
+from rlcore_flow.layers import LanguageModel, TransformerStack
+from rlcore_flow.sizes import FlowSize
+from rlcore_flow.vision import ConvTower, SiglipTower
 
 # Shortest and longest period of the sine-cosine embedding of the time, which is in [0, 1].
 MIN_PERIOD = 4e-3
 MAX_PERIOD = 4.0
 
 
-class FlowSize(Protocol):
-    """Sizes of a network that the heads and the noise depend on.
+class Parts(NamedTuple):
+    """Dotted names of a network's parts, as in the keys of its state dict.
 
     Attributes:
-        vlm_width, expert_width: widths of the tokens of VLM and action expert.
-        action_dim: D.
-        action_horizon: H.
+        vlm: vision tower and language model, with what joins them.
+        vision_tower: from pixels to patches.
+        language_model: layers that read image tokens and prompt.
+        expert: layers that denoise actions.
     """
 
-    @property
-    def vlm_width(self) -> int: ...
-    @property
-    def expert_width(self) -> int: ...
-    @property
-    def action_dim(self) -> int: ...
-    @property
-    def action_horizon(self) -> int: ...
+    vlm: str
+    vision_tower: str
+    language_model: str
+    expert: str
 
 
 class FlowNetwork(nn.Module, ABC):
@@ -52,6 +52,7 @@ class FlowNetwork(nn.Module, ABC):
 
     Attributes:
         size: sizes.
+        parts: names of the parts.
         action_in_proj, action_out_proj: maps from actions to the expert and back.
         cast_prefix: prefix of the names of the parameters that bf16 applies to.
         lora_targets: regular expression of the names, inside the VLM, of the modules that get
@@ -59,6 +60,7 @@ class FlowNetwork(nn.Module, ABC):
     """
 
     size: FlowSize
+    parts: ClassVar[Parts]
     action_in_proj: nn.Linear
     action_out_proj: nn.Linear
     action_time_mlp_in: nn.Linear
@@ -67,17 +69,49 @@ class FlowNetwork(nn.Module, ABC):
     lora_targets: ClassVar[str]
 
     @property
-    @abstractmethod
     def vlm(self) -> nn.Module:
         """The part that `train_expert_only` freezes."""
+        return self.get_submodule(self.parts.vlm)
 
-    @abstractmethod
+    @property
+    def vision_tower(self) -> SiglipTower | ConvTower:
+        """The vision tower."""
+        return cast(SiglipTower | ConvTower, self.get_submodule(self.parts.vision_tower))
+
+    @property
+    def language_model(self) -> LanguageModel:
+        """The language model of the VLM."""
+        return cast(LanguageModel, self.get_submodule(self.parts.language_model))
+
+    @property
+    def expert(self) -> TransformerStack:
+        """The action expert."""
+        return cast(TransformerStack, self.get_submodule(self.parts.expert))
+
     def set_checkpointing(self, enabled: bool) -> None:
         """Choose whether activations of transformer layers are recomputed in the backward pass."""
+        for module in (self.vision_tower, self.language_model, self.expert):
+            if isinstance(module, SiglipTower | TransformerStack):
+                module.checkpointing = enabled
+
+    def blocks(self) -> list[nn.Module]:
+        """Return the transformer layers of vision tower, language model and expert."""
+        return [*self.vision_tower.blocks, *self.language_model.stack, *self.expert.stack]
 
     @abstractmethod
-    def blocks(self) -> Sequence[nn.Module]:
-        """Return the transformer layers of vision tower, VLM and expert."""
+    def read_prefix(
+        self, inputs: Any, state: Tensor, *, need_output: bool
+    ) -> tuple[list[KeysValues], Tensor | None, Tensor]:
+        """Run the VLM alone.
+
+        Args:
+            inputs, state: as for :meth:`encode_prefix`.
+            need_output: also compute the VLM's output.
+
+        Returns:
+            Keys and values of each layer, the VLM's output `[B, P, VLM width]` after its last norm
+            or None, and the mask of existing tokens, bool `[B, P]`.
+        """
 
     @abstractmethod
     def encode_prefix(self, inputs: Any, state: Tensor, *, need_output: bool = False) -> Any:
@@ -102,12 +136,9 @@ class FlowNetwork(nn.Module, ABC):
             time: `[B]`.
         """
 
+    @abstractmethod
     def vlm_features(self, cache: Any, critic: CriticConfig) -> Tensor:
-        """Return the input of a critic on the VLM's output, fp32 `[B, VLM width]`.
-
-        Only networks whose settings offer such a critic implement it.
-        """
-        raise NotImplementedError
+        """Return the input of a critic on the VLM's output, fp32 `[B, VLM width]`."""
 
     def velocity(self, features: Tensor) -> Tensor:
         """Return the velocity `[B, H, D]` for the result of :meth:`suffix_features`."""

@@ -9,9 +9,9 @@ each row is drawn from the row's random key. Shapes, in addition to rlcore's:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Generic, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from rlcore_weights.chunks import demonstrated
 from rlcore_weights.critic import parameter_groups
 from torch import Tensor, nn
 
+from rlcore.config.schema import ModelConfig
 from rlcore.contracts.protocols import (
     Demonstration,
     Evaluation,
@@ -29,10 +30,12 @@ from rlcore.contracts.protocols import (
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import PolicySpec
 from rlcore_flow.actor import FlowActor, NetworkT, RolloutNoise
-from rlcore_flow.adapt import add_lora, freeze_vlm, set_precision
-from rlcore_flow.denoising import FlowConfig, annealed_level
-from rlcore_flow.network import FlowNetwork
+from rlcore_flow.denoising import annealed_level
+from rlcore_flow.encoder import PrefixEncoder
 from rlcore_flow.settings import FlowSettings
+
+PrefixInputs = Callable[[Mapping[str, Tensor], torch.device], Any]
+"""Converts stored inputs of B rows to those of a network's prefix, on a device."""
 
 
 class FlowProcessor(Protocol):
@@ -51,31 +54,42 @@ class FlowProcessor(Protocol):
         """Fit the statistics of states and actions."""
 
 
-class FlowPolicy(nn.Module, ABC, Generic[NetworkT]):
-    """A flow policy; see :class:`rlcore.contracts.protocols.NoisePolicy` and
-    :class:`rlcore.contracts.protocols.SamplingPolicy`.
+ConfigT = TypeVar("ConfigT", bound=ModelConfig)
+ProcessorT = TypeVar("ProcessorT", bound=FlowProcessor)
+
+
+class FlowPolicy(nn.Module, ABC, Generic[ConfigT, NetworkT, ProcessorT]):
+    """A flow policy; see :class:`rlcore.contracts.protocols.NoisePolicy`,
+    :class:`rlcore.contracts.protocols.SamplingPolicy` and
+    :class:`rlcore.contracts.protocols.EncodingPolicy`.
 
     Args:
-        spec: facts of the policy.
-        settings: exploration and critic.
+        config: settings of the model.
+        settings: those of exploration and critic, a section of `config`.
+        spec: facts of the policy under these settings.
         actor: network and heads, already cast to their precision, with untrained parts frozen.
         processor: conversions between the env's numbers and the network's.
+        prefix_inputs: conversion of stored inputs to those of the network's prefix.
         max_episode_steps: the env's time limit, in steps.
     """
 
     def __init__(
         self,
-        spec: PolicySpec,
+        config: ConfigT,
         settings: FlowSettings,
+        spec: PolicySpec,
         actor: FlowActor[NetworkT],
-        processor: FlowProcessor,
+        processor: ProcessorT,
+        prefix_inputs: PrefixInputs,
         max_episode_steps: int,
     ) -> None:
         super().__init__()
+        self.config = config
         self.spec = spec
         self.actor = actor
+        self.processor = processor
         self._settings = settings
-        self._processor = processor
+        self._prefix_inputs = prefix_inputs
         self._max_episode_steps = max_episode_steps
         self.set_progress(0)
 
@@ -83,17 +97,23 @@ class FlowPolicy(nn.Module, ABC, Generic[NetworkT]):
     def save_pretrained(self, path: Path) -> None:
         """Write the policy into a folder that :func:`make` of its plugin loads."""
 
-    @abstractmethod
     def network_inputs(self, inputs: Mapping[str, Tensor]) -> tuple[Any, Tensor, Tensor]:
         """Convert stored inputs to those of the network's prefix, state `[B, D]` and elapsed
         `[B]`, on the device.
         """
+        device = self._device
+        prefix = self._prefix_inputs(inputs, device)
+        return prefix, inputs["state"].to(device), inputs["elapsed"].to(device)
+
+    def frozen_encoder(self) -> PrefixEncoder:
+        """Return a copy of the network without its expert, which reads the prefix."""
+        return PrefixEncoder(self.actor.network, self._prefix_inputs)
 
     # -- acting -------------------------------------------------------------------------------
 
     def prepare(self, observation: Observation) -> Inputs:
         """Return the inputs of B rows, as they are stored; see the model's processor."""
-        return self._processor.inputs(observation)
+        return self.processor.inputs(observation)
 
     @torch.no_grad()
     def act(
@@ -129,7 +149,7 @@ class FlowPolicy(nn.Module, ABC, Generic[NetworkT]):
         )
         robot_state = inputs["robot_state"]
         robot_state = np.concatenate([robot_state] * (len(keys) // len(robot_state)))
-        actions = self._processor.to_env_actions(sample.actions.cpu().numpy(), robot_state)
+        actions = self.processor.to_env_actions(sample.actions.cpu().numpy(), robot_state)
         return PolicyOutput(
             actions=actions[:, : self.spec.num_action_chunks],
             logprobs=self._executed(sample.logprobs),
@@ -179,7 +199,7 @@ class FlowPolicy(nn.Module, ABC, Generic[NetworkT]):
 
     def fit_normalizer(self, demonstrations: Sequence[Demonstration]) -> None:
         """Fit statistics of states and actions. Inputs that were prepared before become invalid."""
-        self._processor.fit(demonstrations)
+        self.processor.fit(demonstrations)
 
     def sft_batch(
         self, demonstration: Demonstration, frame_index: Sequence[int]
@@ -203,7 +223,7 @@ class FlowPolicy(nn.Module, ABC, Generic[NetworkT]):
         Times are t ~ 0.999 Beta(1.5, 1) + 0.001, mostly near 1 (pure noise), as in openpi.
         """
         prefix, state, _ = self.network_inputs(inputs)
-        targets = self._processor.to_model_actions(
+        targets = self.processor.to_model_actions(
             actions.cpu().numpy(), inputs["robot_state"].cpu().numpy()
         )
         noise = keys.normal("sft_noise", self.spec.noise_shape)
@@ -252,31 +272,3 @@ class FlowPolicy(nn.Module, ABC, Generic[NetworkT]):
             step = self._tensor(keys.normal("step", (flow.num_steps, *chunk)))
             index = self._tensor(keys.integers("denoise_index", flow.index_choices))
         return RolloutNoise(initial=initial, step=step, denoise_index=index)
-
-
-def flow_config(settings: FlowSettings) -> FlowConfig:
-    """Return how decisions are denoised and scored."""
-    return FlowConfig(
-        num_steps=settings.num_steps,
-        noise_method=settings.noise_method,
-        joint_logprob=settings.joint_logprob,
-        ignore_last=settings.ignore_last,
-    )
-
-
-def adapt(
-    network: FlowNetwork, precision: str, *, lora_rank: int | None, train_expert_only: bool
-) -> None:
-    """Cast the weights of a network and freeze those that are not trained, in place.
-
-    Args:
-        network: the network.
-        precision: see :func:`rlcore_flow.adapt.set_precision`.
-        lora_rank: rank of the VLM's adapters; None: without adapters.
-        train_expert_only: freeze the VLM.
-    """
-    set_precision(network, precision)
-    if lora_rank is not None:
-        add_lora(network, lora_rank)
-    elif train_expert_only:
-        freeze_vlm(network)

@@ -65,8 +65,19 @@ class FlowSettings:
         choices=("chunk_level", "action_level"),
         when=WITH_CRITIC,
     )
+    value_after_vlm: bool = key(
+        "the critic reads the VLM's output, not the action expert's", False, when=WITH_CRITIC
+    )
+    value_vlm_mode: str = key(
+        "value_after_vlm: which tokens of the VLM's output the critic reads",
+        "mean_token",
+        choices=("mean_token", "last_token", "first_token"),
+        when=(WITH_CRITIC, When("value_after_vlm", (True,))),
+    )
     detach_critic_input: bool = key(
-        "the value loss trains only the critic", False, when=WITH_CRITIC
+        "the value loss trains only the critic (no effect with value_after_vlm)",
+        False,
+        when=(WITH_CRITIC, When("value_after_vlm", (False,))),
     )
     critic_elapsed: bool = key(
         "the critic also reads the elapsed fraction of the episode", False, when=WITH_CRITIC
@@ -78,6 +89,11 @@ def values_of(settings: FlowSettings, num_action_chunks: int, *, add_value_head:
     if not add_value_head:
         return 0
     return num_action_chunks if settings.value_type == "action_level" else 1
+
+
+def reads_vlm(settings: FlowSettings, values: int) -> bool:
+    """Return whether a critic of V values, if there are any, reads the VLM's output."""
+    return values > 0 and settings.value_after_vlm
 
 
 def exploration_key(settings: FlowSettings, section: str) -> str:

@@ -33,6 +33,32 @@ class TowerSize(Protocol):
     def patch_size(self) -> int: ...
 
 
+class FlowSize(Protocol):
+    """Sizes of a network that its heads, the noise and the cache of a decision depend on.
+
+    Attributes:
+        vlm_width, expert_width: widths of the tokens of VLM and action expert.
+        depth, kv_heads, head_dim: layers of either, and their keys and values.
+        action_dim: D.
+        action_horizon: H.
+    """
+
+    @property
+    def vlm_width(self) -> int: ...
+    @property
+    def expert_width(self) -> int: ...
+    @property
+    def depth(self) -> int: ...
+    @property
+    def kv_heads(self) -> int: ...
+    @property
+    def head_dim(self) -> int: ...
+    @property
+    def action_dim(self) -> int: ...
+    @property
+    def action_horizon(self) -> int: ...
+
+
 def patches(size: TowerSize) -> int:
     """Return the tokens of one image that leave the tower."""
     return (size.image_size // size.patch_size) ** 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rlcore_flow.settings import reads_vlm
 from rlcore_flow.sizes import conv_channels
 from rlcore_weights.activations import BYTES, FP32, Part
 
@@ -24,10 +25,8 @@ def activations(config: OpenPIModelConfig, resolved: Resolved) -> Activations:
     expert = Part(number)
     images = resolved.num_images + masked_images(config, resolved)
     prefix = images * size.image_tokens + size.max_token_len
-    needs_output = config.add_value_head and config.openpi.value_after_vlm
-    layers = size.depth - (
-        0 if needs_output else 1
-    )  # the last layer may compute only keys and values
+    # without such a critic the last layer computes only keys and values
+    layers = size.depth - (0 if reads_vlm(config.openpi, resolved.values) else 1)
     steps = config.openpi.num_steps if config.openpi.joint_logprob else 1
     pixels = FP32 * images * 3 * size.image_size**2
     tower = images * vlm.tower_block(size.image_tokens, size.vision_width, size.vision_mlp, maps=3)

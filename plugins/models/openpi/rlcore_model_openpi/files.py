@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rlcore_flow.checks import check_heads
 from rlcore_flow.head_shapes import HEADS_FILE, NOISE_HEAD
 from rlcore_flow.lerobot import read_statistics
 from rlcore_flow.normalize import Normalizer, Stats
@@ -187,15 +188,15 @@ def variants(size: NetworkSize) -> dict[str, str]:
     return _PUBLISHED_VARIANTS if same else {}
 
 
-def check_heads(folder: Path, resolved: Resolved, heads: Mapping[str, Mapping[str, Any]]) -> None:
+def check_stored_heads(
+    folder: Path, resolved: Resolved, heads: Mapping[str, Mapping[str, Any]]
+) -> None:
     """Check that the stored heads were trained with these settings.
 
-    Heads whose shapes fit may still have been trained on another input, or their outputs may have
-    had another meaning. Settings that the folder doesn't record are not compared.
-
     Args:
-        heads: settings of each head of the policy, see
-            :func:`rlcore_model_openpi.resolved.heads_trained_with`.
+        folder: the checkpoint.
+        resolved: with the settings that its files record.
+        heads: settings of each head of the policy.
 
     Raises:
         CheckpointError: settings differ; it names them.
@@ -206,30 +207,7 @@ def check_heads(folder: Path, resolved: Resolved, heads: Mapping[str, Mapping[st
         place = weights_file(folder) or folder
         bounds = _stored_range(find_weights(folder)) if has_weights(folder) else None
         trained = {NOISE_HEAD: {"noise_logvar_range": bounds}} if bounds else {}
-    different = [
-        f"{name} {trained[head][name]!r} (got {value!r})"
-        for head, settings in heads.items()
-        for name, value in settings.items()
-        if name in trained.get(head, {}) and not _same(trained[head][name], value)
-    ]
-    if different:
-        raise CheckpointError(
-            f"the heads in {place} were trained with other settings: {', '.join(different)}",
-            hint=f"use their settings (keys of {KEY}), or move {HEADS_FILE} away to "
-            "start with fresh heads",
-        )
-
-
-def _same(trained: Any, current: Any) -> bool:
-    """Return whether two settings are equal.
-
-    Lists of numbers may differ by 1 %, because RLinf rounds them to bfloat16.
-    """
-    if isinstance(trained, list) and isinstance(current, list):
-        return len(trained) == len(current) and all(
-            math.isclose(a, b, rel_tol=0.01) for a, b in zip(trained, current, strict=True)
-        )
-    return bool(trained == current)
+    check_heads(place, trained, heads, KEY)
 
 
 def _stored_range(stored: StoredWeights) -> list[float] | None:

@@ -19,7 +19,8 @@ from rlcore_model_openpi.sizes import NetworkSize
 
 VLM = "paligemma_with_expert.paligemma.model"
 EXPERT = "paligemma_with_expert.gemma_expert.model"
-EMBEDDING = f"{VLM}.language_model.embed_tokens.weight"
+LANGUAGE_MODEL = f"{VLM}.language_model"
+EMBEDDING = f"{LANGUAGE_MODEL}.embed_tokens.weight"
 TIED = "paligemma_with_expert.paligemma.lm_head.weight"
 UNUSED = "paligemma_with_expert.gemma_expert.lm_head.weight"
 """Output of the expert that openpi and LeRobot build and never use; `[vocab, expert_width]`."""
@@ -97,7 +98,7 @@ def network_shapes(size: NetworkSize) -> dict[str, tuple[int, ...]]:
             *tower_shapes(size, f"{VLM}.vision_tower"),
             *linear_shapes(f"{VLM}.multi_modal_projector.linear", size.vision_width, width),
             (EMBEDDING, (size.vocab, width)),
-            *stack_shapes(stack(size, width, size.vlm_mlp), f"{VLM}.language_model"),
+            *stack_shapes(stack(size, width, size.vlm_mlp), LANGUAGE_MODEL),
             *stack_shapes(stack(size, expert, size.expert_mlp), EXPERT, adaptive=size.pi05),
             *linear_shapes("action_in_proj", size.action_dim, expert),
             *linear_shapes("action_out_proj", expert, size.action_dim),

@@ -11,19 +11,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlcore_flow.lerobot import AFTER, BEFORE
 from rlcore_flow.lerobot_writing import (
-    ACTION,
     DEVICE,
     RENAME_AND_BATCH,
-    STATE,
-    features,
-    lerobot_stats,
-    normalization,
+    normalizing_steps,
+    policy_config,
     tokenizer_step,
     write_json,
-    write_processor,
+    write_processors,
 )
+from rlcore_flow.normalize import Normalizer
 
 from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.files.damaged_files import damaged_on, read_mapping
@@ -58,7 +55,6 @@ def write_lerobot(folder: Path, target: Path) -> None:
     if facts is None:
         raise CheckpointError(f"{folder} does not record which env its policy is for")
     cameras = list(facts.cameras)[: trained["num_images_in_input"]]
-    config = _config(size, model, facts, cameras)
     published = read_published(folder)
     formulas = published.formulas
     stats_path = find_stats(folder, data_config(trained["config_name"]).asset_id, strict=False)
@@ -69,20 +65,14 @@ def write_lerobot(folder: Path, target: Path) -> None:
         state_dim=total_size(facts.states),
         action_dim=total_size(facts.actions),
     )
-    assert normalizer.state is not None  # read_stats refuses a file without
-    config["normalization_mapping"] = normalization(formulas["state"], formulas["actions"])
+    config = _config(size, model, facts, cameras, normalizer)
     config |= _relative(published.delta_mask or (), total_size(facts.actions))
-    stats = {
-        STATE: lerobot_stats(normalizer.state, formulas["state"]),
-        ACTION: lerobot_stats(normalizer.actions, formulas["actions"]),
-    }
     shutil.copyfile(folder / NETWORK_FILE, target / NETWORK_FILE)
     tokenizer = find_tokenizer(folder)
     shutil.copyfile(tokenizer, target / tokenizer.name)
     write_json(target / CONFIG_FILE, config)
     before, after = _steps(config)
-    write_processor(target / BEFORE, before, stats)
-    write_processor(target / AFTER, after, stats)
+    write_processors(target, before, after, normalizer)
 
 
 def _check(size: NetworkSize, trained: Mapping[str, Any]) -> None:
@@ -111,34 +101,37 @@ def _check(size: NetworkSize, trained: Mapping[str, Any]) -> None:
 
 
 def _config(
-    size: NetworkSize, model: Mapping[str, Any], facts: EnvFacts, cameras: Sequence[str]
+    size: NetworkSize,
+    model: Mapping[str, Any],
+    facts: EnvFacts,
+    cameras: Sequence[str],
+    normalizer: Normalizer,
 ) -> dict[str, Any]:
-    """Return LeRobot's `config.json` without the normalisation; LeRobot has defaults for the rest.
+    """Return LeRobot's `config.json`; LeRobot has defaults for the rest.
 
     Args:
         size: of the network.
         model: settings of `actor.model` that the policy was saved with.
         facts: facts of the env.
         cameras: names of the cameras that the policy reads.
+        normalizer: statistics.
     """
     side = size.image_size
     return {
-        "type": "pi05" if size.pi05 else "pi0",
-        "n_obs_steps": 1,
-        **features(
+        **policy_config(
+            "pi05" if size.pi05 else "pi0",
             {name: (side, side) for name in cameras},
-            total_size(facts.states),
-            total_size(facts.actions),
+            env=(total_size(facts.states), total_size(facts.actions)),
+            network=(size.action_dim, size.action_dim),
+            horizon=size.action_horizon,
+            executed=model["num_action_chunks"],
+            prompt=size.max_token_len,
+            normalizer=normalizer,
         ),
         **variants(size),
         "dtype": "bfloat16" if model["precision"] == "bf16" else "float32",
-        "chunk_size": size.action_horizon,
-        "n_action_steps": model["num_action_chunks"],
-        "max_state_dim": size.action_dim,
-        "max_action_dim": size.action_dim,
         "num_inference_steps": model["openpi"]["num_steps"],
         "image_resolution": [side, side],
-        "tokenizer_max_length": size.max_token_len,
     }
 
 
@@ -163,9 +156,8 @@ def _relative(mask: tuple[bool, ...], entries: int) -> dict[str, Any]:
 
 def _steps(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the settings of the steps before and after the network by name, in LeRobot's order."""
-    scale = {"eps": 1e-8, "norm_map": config["normalization_mapping"]}
+    normalize, unnormalize = normalizing_steps(config)
     relative = config.get("use_relative_actions", False)
-    both = {**config["input_features"], **config["output_features"]}
     settings = {
         "enabled": True,
         "exclude_joints": config.get("relative_exclude_joints"),
@@ -177,13 +169,13 @@ def _steps(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     before = {
         **RENAME_AND_BATCH,
         **({"relative_actions_processor": settings} if relative else {}),
-        "normalizer_processor": {**scale, "features": both},
+        **normalize,
         prompt: {},
         **tokenizer_step(_TOKENIZER, config["tokenizer_max_length"], "max_length"),
         **DEVICE,
     }
     after = {
-        "unnormalizer_processor": {**scale, "features": config["output_features"]},
+        **unnormalize,
         **({"absolute_actions_processor": {"enabled": True}} if relative else {}),
         **DEVICE,
     }

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 from rlcore_flow.actor import FlowActor
+from rlcore_flow.head_shapes import heads_trained_with
 from rlcore_flow.normalize import Normalizer, Stats
 from rlcore_flow.stored import save_heads
 from rlcore_flow.vision import SiglipTower
@@ -21,7 +22,7 @@ from rlcore_model_openpi.network.pi0 import PiNetwork
 from rlcore_model_openpi.normalize import FILE_NAME, write_stats
 from rlcore_model_openpi.processor import Processor
 from rlcore_model_openpi.published import CONFIG_FILE, conventions
-from rlcore_model_openpi.resolved import Resolved, heads_trained_with, trained_with
+from rlcore_model_openpi.resolved import Resolved, trained_with
 from rlcore_model_openpi.settings import OpenPIModelConfig
 from rlcore_model_openpi.sizes import NetworkSize
 from rlcore_model_openpi.tokenizer import fresh_tokenizer, load_tokenizer
@@ -107,7 +108,9 @@ def save(
         "model": settings,
         "size": dataclasses.asdict(resolved.size),
         "trained_with": trained_with(resolved),
-        "heads_trained_with": heads_trained_with(config),
+        "heads_trained_with": heads_trained_with(
+            config.openpi, has_critic=bool(config.add_value_head)
+        ),
         "conventions": conventions(
             resolved.data.delta_mask,
             {"state": resolved.state_formula, "actions": resolved.action_formula},

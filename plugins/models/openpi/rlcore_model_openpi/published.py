@@ -32,7 +32,7 @@ class Published:
     Attributes:
         trained: settings that the weights were trained with, by the names of NetworkSize and of
             :func:`rlcore_model_openpi.resolved.trained_with`.
-        heads: the same for each head, see :func:`rlcore_model_openpi.resolved.heads_trained_with`.
+        heads: the same for each head, see :func:`rlcore_flow.head_shapes.heads_trained_with`.
         delta_mask: which entries of the action are relative to the state; None: config_name's mask.
         formulas: how "state" and "actions" are normalised; a missing one is openpi's formula for
             the generation.

@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from rlcore_flow.head_shapes import NOISE_HEAD, VALUE_HEAD
 from rlcore_flow.normalize import QUANTILE, Z_SCORE, Formula
-from rlcore_flow.settings import values_of
+from rlcore_flow.settings import reads_vlm, values_of
 
 from rlcore.contracts.errors import CheckpointError, ConfigError, did_you_mean
 from rlcore.contracts.specs import EnvSpec
@@ -141,20 +140,6 @@ def trained_with(resolved: Resolved) -> dict[str, Setting]:
     }
 
 
-def heads_trained_with(config: OpenPIModelConfig) -> dict[str, dict[str, Setting]]:
-    """Return, for each head of the policy, the settings of its inputs and outputs."""
-    openpi = config.openpi
-    heads: dict[str, dict[str, Setting]] = {}
-    if config.add_value_head:
-        reads: dict[str, Setting] = {"value_after_vlm": openpi.value_after_vlm}
-        if openpi.value_after_vlm:
-            reads["value_vlm_mode"] = openpi.value_vlm_mode
-        heads[VALUE_HEAD] = reads
-    if openpi.noise_method == "flow_noise":
-        heads[NOISE_HEAD] = {"noise_logvar_range": list(openpi.noise_logvar_range)}
-    return heads
-
-
 def masked_images(config: OpenPIModelConfig, resolved: Resolved) -> int:
     """Return the number of missing cameras that the network must get as masked images.
 
@@ -164,9 +149,7 @@ def masked_images(config: OpenPIModelConfig, resolved: Resolved) -> int:
     critics of this kind were trained with all image slots.
     """
     openpi = config.openpi
-    reads_padding = (
-        config.add_value_head and openpi.value_after_vlm and openpi.value_vlm_mode != "first_token"
-    )
+    reads_padding = reads_vlm(openpi, resolved.values) and openpi.value_vlm_mode != "first_token"
     return IMAGE_SLOTS - resolved.num_images if reads_padding else 0
 
 

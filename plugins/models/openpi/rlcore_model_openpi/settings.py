@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rlcore_flow.settings import WITH_CRITIC, FlowSettings
 
-from rlcore.config.schema import ModelConfig, When, key
+from rlcore.config.schema import ModelConfig, key
 
 
 @dataclass
@@ -38,20 +38,6 @@ class OpenPIConfig(FlowSettings):
     )
     asset_id: str | None = key(
         "folder of norm_stats.json below the checkpoint; null: config_name's, or the only one"
-    )
-    value_after_vlm: bool = key(
-        "the critic reads the VLM's output, not the action expert's", False, when=WITH_CRITIC
-    )
-    value_vlm_mode: str = key(
-        "value_after_vlm: which tokens of the VLM's output the critic reads",
-        "mean_token",
-        choices=("mean_token", "last_token", "first_token"),
-        when=(WITH_CRITIC, When("value_after_vlm", (True,))),
-    )
-    detach_critic_input: bool = key(
-        "the value loss trains only the critic (no effect with value_after_vlm)",
-        False,
-        when=(WITH_CRITIC, When("value_after_vlm", (False,))),
     )
     critic_hidden: list[int] | None = key(
         "hidden widths of the critic; null: config_name's",

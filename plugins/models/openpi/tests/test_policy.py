@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from rlcore_model_openpi.encoder import prefix_inputs
 from rlcore_model_openpi.policy import OpenPIPolicy, make
+from rlcore_model_openpi.prefix import prefix_inputs
 from rlcore_model_openpi.settings import OpenPIConfig, OpenPIModelConfig
 
 from rlcore.contracts.rng import RowKeys
@@ -194,9 +194,11 @@ def test_missing_cameras_matter_to_the_padding_alone(env_spec, observe):
     np.testing.assert_allclose(
         out.act(inputs, keys(3)).actions, masked.act(inputs, keys(3)).actions, atol=TOLERANCE
     )
-    first = masked.act(inputs, keys(3)).values
-    masked._masked_images = 0
-    assert (masked.act(inputs, keys(3)).values - first).abs().max() > 1e-6
+    acted = masked.act(inputs, keys(3))
+    one_image, state, elapsed = out.network_inputs(as_tensors(inputs))
+    replay = (acted.replay["chain"], acted.replay["denoise_index"])
+    left_out = masked.actor.recompute(one_image, state, *replay, elapsed=elapsed)
+    assert (left_out.values - acted.values).abs().max() > 1e-6
 
 
 # -- supervised learning ------------------------------------------------------------------------
@@ -317,7 +319,7 @@ def test_the_frozen_encoder_pools_what_the_vlm_makes_of_existing_tokens(env_spec
     inputs = as_tensors(policy.prepare(observe(env_spec, 3)))
     encoder = policy.frozen_encoder()
     features = encoder(inputs)
-    prefix = prefix_inputs(inputs, 0, torch.device("cpu"))
+    prefix = prefix_inputs(inputs, torch.device("cpu"), masked_images=0)
     with torch.no_grad():
         network = policy.actor.network
         output = network.encode_prefix(prefix, inputs["state"], need_output=True).output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rlcore_flow.settings import reads_vlm
 from rlcore_flow.sizes import conv_channels, patches
 from rlcore_weights.activations import BYTES, FP32, Part
 
@@ -28,7 +29,8 @@ def activations(config: SmolVLAModelConfig, resolved: Resolved) -> Activations:
     cameras = len(resolved.cameras)
     prefix = size.prefix_len(cameras)
     steps = config.smolvla.num_steps if config.smolvla.joint_logprob else 1
-    layers = size.depth - 1  # the last layer computes only keys and values
+    # without a critic on the VLM the last layer computes only keys and values
+    layers = size.depth - (0 if reads_vlm(config.smolvla, resolved.values) else 1)
     depth = size.vision_depth if size.vision == "siglip" else 0
     tower = cameras * vlm.tower_block(patches(size), size.vision_width, size.vision_mlp, maps=3)
     layer = _layer(vlm, size, prefix, prefix, size.vlm_width, size.vlm_mlp)

@@ -18,21 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from rlcore_flow.actor import FlowActor
-from rlcore_flow.head_shapes import HEADS_FILE
-from rlcore_flow.lerobot import AFTER, BEFORE, NORMALIZE, UNNORMALIZE
+from rlcore_flow.head_shapes import HEADS_FILE, heads_trained_with
+from rlcore_flow.lerobot import AFTER, BEFORE
 from rlcore_flow.lerobot_writing import (
-    ACTION,
     DEVICE,
     RENAME_AND_BATCH,
-    STATE,
-    features,
-    lerobot_stats,
-    normalization,
+    normalizing_steps,
+    policy_config,
     tokenizer_step,
     write_json,
-    write_processor,
+    write_processors,
 )
-from rlcore_flow.normalize import Normalizer
 from rlcore_flow.stored import fill_heads, fill_network, heads, save_heads
 from rlcore_flow.vision import SiglipTower
 from rlcore_weights.layouts import stored_file
@@ -44,7 +40,6 @@ from rlcore_model_smolvla.layout import file_name, network_keys
 from rlcore_model_smolvla.lerobot import CONFIG_FILE, NEW_LINE, OWN, TYPE
 from rlcore_model_smolvla.network import SmolVLANetwork
 from rlcore_model_smolvla.processor import Processor
-from rlcore_model_smolvla.resolved import heads_trained_with
 from rlcore_model_smolvla.settings import SmolVLAModelConfig
 from rlcore_model_smolvla.sizes import SIZES, NetworkSize
 from rlcore_model_smolvla.tokenizer import TOKENIZER_FILE
@@ -97,10 +92,13 @@ def save(
     save_heads(actor, folder)
     processor.tokenizer.save(folder)
     content = _lerobot_config(config, processor)
-    _write_processors(folder, content, processor.normalizer)
+    before, after = _steps(content)
+    write_processors(folder, before, after, processor.normalizer)
     content[OWN] = {
         "size": dataclasses.asdict(processor.resolved.size),
-        "heads_trained_with": heads_trained_with(config),
+        "heads_trained_with": heads_trained_with(
+            config.smolvla, has_critic=bool(config.add_value_head)
+        ),
     }
     write_json(folder / CONFIG_FILE, content)
 
@@ -134,18 +132,18 @@ def _lerobot_config(config: SmolVLAModelConfig, processor: Processor) -> dict[st
     resolved = processor.resolved
     size = resolved.size
     every = size.self_attention_every
-    normalizer = processor.normalizer
     return {
-        "type": TYPE,
-        "n_obs_steps": 1,
-        **features(resolved.cameras, resolved.state_dim, resolved.action_dim),
-        "normalization_mapping": normalization(normalizer.state_formula, normalizer.action_formula),
-        "chunk_size": size.action_horizon,
-        "n_action_steps": config.num_action_chunks,
-        "max_state_dim": size.state_dim,
-        "max_action_dim": size.action_dim,
+        **policy_config(
+            TYPE,
+            resolved.cameras,
+            env=(resolved.state_dim, resolved.action_dim),
+            network=(size.state_dim, size.action_dim),
+            horizon=size.action_horizon,
+            executed=config.num_action_chunks,
+            prompt=size.max_token_len,
+            normalizer=processor.normalizer,
+        ),
         "resize_imgs_with_padding": [size.image_size, size.image_size],
-        "tokenizer_max_length": size.max_token_len,
         "num_steps": config.smolvla.num_steps,
         "vlm_model_name": resolved.published.vlm,
         "load_vlm_weights": False,
@@ -157,27 +155,19 @@ def _lerobot_config(config: SmolVLAModelConfig, processor: Processor) -> dict[st
     }
 
 
-def _write_processors(folder: Path, content: dict[str, Any], normalizer: Normalizer) -> None:
-    """Write LeRobot's processor files, with the steps in its order."""
-    assert normalizer.state is not None
-    stats = {
-        STATE: lerobot_stats(normalizer.state, normalizer.state_formula),
-        ACTION: lerobot_stats(normalizer.actions, normalizer.action_formula),
-    }
-    scale = {"eps": 1e-8, "norm_map": content["normalization_mapping"]}
-    outputs = content["output_features"]
+def _steps(config: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the settings of the steps before and after the network by name, in LeRobot's order."""
+    normalize, unnormalize = normalizing_steps(config)
     before = {
         **RENAME_AND_BATCH,
         NEW_LINE: {},
         **tokenizer_step(
-            content["vlm_model_name"], content["tokenizer_max_length"], content["pad_language_to"]
+            config["vlm_model_name"], config["tokenizer_max_length"], config["pad_language_to"]
         ),
         **DEVICE,
-        NORMALIZE: {**scale, "features": {**content["input_features"], **outputs}},
+        **normalize,
     }
-    after = {UNNORMALIZE: {**scale, "features": outputs}, **DEVICE}
-    write_processor(folder / BEFORE, before, stats)
-    write_processor(folder / AFTER, after, stats)
+    return before, {**unnormalize, **DEVICE}
 
 
 LAYOUTS = {"lerobot": write_lerobot}

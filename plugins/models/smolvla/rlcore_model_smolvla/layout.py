@@ -18,7 +18,8 @@ from rlcore_model_smolvla.sizes import NetworkSize
 
 VLM = "vlm_with_expert.vlm.model"
 EXPERT = "vlm_with_expert.lm_expert"
-EMBEDDING = f"{VLM}.text_model.embed_tokens.weight"
+LANGUAGE_MODEL = f"{VLM}.text_model"
+EMBEDDING = f"{LANGUAGE_MODEL}.embed_tokens.weight"
 HEAD = "vlm_with_expert.vlm.lm_head.weight"
 """Output of the language model, `[vocab, vlm_width]`: LeRobot builds it and never uses it."""
 
@@ -66,7 +67,7 @@ def network_shapes(size: NetworkSize) -> dict[str, tuple[int, ...]]:
         [
             *tower_shapes(size, f"{VLM}.vision_model"),
             (f"{VLM}.connector.modality_projection.proj.weight", (width, joined)),
-            *stack_shapes(stack(size, width, size.vlm_mlp), f"{VLM}.text_model"),
+            *stack_shapes(stack(size, width, size.vlm_mlp), LANGUAGE_MODEL),
             (EMBEDDING, (size.vocab, width)),
             *stack_shapes(
                 stack(size, expert, size.expert_mlp), EXPERT, keys_width=partial(_keys_width, size)

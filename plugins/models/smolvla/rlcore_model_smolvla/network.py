@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -28,12 +28,13 @@ from rlcore_flow.attention import (
     KeysValues,
     Rotation,
 )
+from rlcore_flow.heads import CriticConfig, vlm_features
 from rlcore_flow.layers import LLAMA, LanguageModel, TransformerStack
-from rlcore_flow.network import FlowNetwork
+from rlcore_flow.network import FlowNetwork, Parts
 from rlcore_flow.vision import ConvTower, SiglipTower
 from torch import Tensor, nn
 
-from rlcore_model_smolvla.layout import EXPERT, LORA_TARGETS, VLM, stack
+from rlcore_model_smolvla.layout import EXPERT, LANGUAGE_MODEL, LORA_TARGETS, VLM, stack
 from rlcore_model_smolvla.sizes import NetworkSize
 
 
@@ -62,12 +63,14 @@ class PrefixCache:
         mask: bool `[B, 1, H, P + H]`, what the H action tokens attend to.
         rotate: rotary embedding of the action tokens' positions after the prefix.
         cross_rotate: the same from 0 on, for cross-attention.
+        output: `[B, P, VLM width]` after the VLM's last norm, if requested.
     """
 
     layers: list[KeysValues]
     mask: Tensor
     rotate: Rotation
     cross_rotate: Rotation
+    output: Tensor | None
 
     def repeated(self, times: int) -> PrefixCache:
         """Return the cache of `times` B rows: the B rows one after the other, `times` times."""
@@ -76,6 +79,7 @@ class PrefixCache:
             self.mask.repeat(times, 1, 1, 1),
             self.rotate.repeated(times),
             self.cross_rotate.repeated(times),
+            None if self.output is None else self.output.repeat(times, 1, 1),
         )
 
 
@@ -87,6 +91,12 @@ class SmolVLANetwork(FlowNetwork):
     """
 
     size: NetworkSize
+    parts: ClassVar[Parts] = Parts(
+        vlm=VLM.removesuffix(".model"),
+        vision_tower=f"{VLM}.vision_model",
+        language_model=LANGUAGE_MODEL,
+        expert=EXPERT,
+    )
     cast_prefix: ClassVar[str] = "vlm_with_expert."
     lora_targets: ClassVar[str] = LORA_TARGETS
 
@@ -125,36 +135,6 @@ class SmolVLANetwork(FlowNetwork):
             return CrossAttention(expert, keys_width=size.kv_heads * size.head_dim)
         return Attention(expert)
 
-    @property
-    def vlm(self) -> nn.Module:
-        """Vision tower, connector and language model."""
-        return self.vlm_with_expert["vlm"]
-
-    @property
-    def vision_tower(self) -> SiglipTower | ConvTower:
-        """The tower, from pixels to patches."""
-        return cast(SiglipTower | ConvTower, self.get_submodule(f"{VLM}.vision_model"))
-
-    @property
-    def language_model(self) -> LanguageModel:
-        """The layers of SmolLM2 that are used."""
-        return cast(LanguageModel, self.get_submodule(f"{VLM}.text_model"))
-
-    @property
-    def expert(self) -> TransformerStack:
-        """The layers of the action expert."""
-        return cast(TransformerStack, self.get_submodule(EXPERT))
-
-    def set_checkpointing(self, enabled: bool) -> None:
-        """Choose whether activations of transformer layers are recomputed in the backward pass."""
-        for module in (self.vision_tower, self.language_model, self.expert):
-            if isinstance(module, SiglipTower | TransformerStack):
-                module.checkpointing = enabled
-
-    def blocks(self) -> list[nn.Module]:
-        """Return the transformer layers of vision tower, language model and expert."""
-        return [*self.vision_tower.blocks, *self.language_model.stack, *self.expert.stack]
-
     # -- prefix -------------------------------------------------------------------------------
 
     def embed_prefix(self, inputs: PrefixInputs, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -181,23 +161,27 @@ class SmolVLANetwork(FlowNetwork):
             torch.cat([seen, inputs.token_mask, known], dim=1),
         )
 
-    def encode_prefix(
-        self, inputs: PrefixInputs, state: Tensor, *, need_output: bool = False
-    ) -> PrefixCache:
-        """Run the VLM once; cameras and prompt do not attend to the state, which attends to all.
+    def read_prefix(
+        self, inputs: PrefixInputs, state: Tensor, *, need_output: bool
+    ) -> tuple[list[KeysValues], Tensor | None, Tensor]:
+        """Run the VLM alone; see the base class.
 
-        Args:
-            inputs: cameras and prompt.
-            state: `[B, state entries]`.
-            need_output: not supported: no critic reads the VLM's output.
+        Cameras and prompt do not attend to the state, which attends to all.
         """
         tokens, mask = self.embed_prefix(inputs, state)
         length = mask.shape[1]
         is_state = torch.arange(length, device=mask.device) == length - 1
         allowed = mask[:, None, None, :] & (~is_state | is_state[:, None])
-        layers, _ = self.language_model.encode(
-            tokens, mask.cumsum(dim=1) - 1, AttentionMask(allowed), need_output=False
+        layers, output = self.language_model.encode(
+            tokens, mask.cumsum(dim=1) - 1, AttentionMask(allowed), need_output=need_output
         )
+        return layers, output, mask
+
+    def encode_prefix(
+        self, inputs: PrefixInputs, state: Tensor, *, need_output: bool = False
+    ) -> PrefixCache:
+        """Run the VLM once, and map its keys and values for the layers of cross-attention."""
+        layers, output, mask = self.read_prefix(inputs, state, need_output=need_output)
         own = torch.arange(self.size.action_horizon, device=mask.device)
         return PrefixCache(
             [
@@ -209,6 +193,7 @@ class SmolVLANetwork(FlowNetwork):
             self._suffix_mask(mask),
             self.expert.rotation(mask.sum(dim=1, keepdim=True) + own),
             self.expert.rotation(own.expand(len(mask), -1)),
+            output,
         )
 
     # -- suffix -------------------------------------------------------------------------------
@@ -230,6 +215,15 @@ class SmolVLANetwork(FlowNetwork):
             tokens, cache.rotate, mask, cache.layers, None, cross_rotate=cache.cross_rotate
         )
         return output.float()
+
+    def vlm_features(self, cache: PrefixCache, critic: CriticConfig) -> Tensor:
+        """Return the input of a critic on the VLM's output, fp32 `[B, VLM width]`.
+
+        The state's token, which is the last one, counts as one of the prompt.
+        """
+        assert cache.output is not None
+        prompt = self.size.max_token_len + 1
+        return vlm_features(cache.output, critic, self.size.image_tokens, prompt)
 
     def _suffix_mask(self, prefix: Tensor) -> Tensor:
         """Return the mask of the suffix, bool `[B, 1, H, P + H]`, for that of a prefix `[B, P]`.

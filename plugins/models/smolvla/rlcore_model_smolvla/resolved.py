@@ -11,8 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rlcore_flow.checks import check_chunk, check_env, check_exploration, check_training, require
-from rlcore_flow.head_shapes import NOISE_HEAD
+from rlcore_flow.checks import (
+    check_chunk,
+    check_env,
+    check_exploration,
+    check_heads,
+    check_training,
+    require,
+)
+from rlcore_flow.head_shapes import HEADS_FILE, heads_trained_with
 from rlcore_flow.lerobot import read_statistics
 from rlcore_flow.normalize import Formula, Normalizer, Stats
 from rlcore_flow.settings import values_of
@@ -90,17 +97,17 @@ def resolve(config: SmolVLAModelConfig, env_spec: EnvSpec) -> Resolved:
             if room < entries <= SIZES["smolvla"].action_dim
             else "choose another model, or an env with fewer entries",
         )
+    has_critic = bool(config.add_value_head)
     if folder is not None:
         _check_written(folder, size, images, published)
-        _check_heads(folder, config, published)
+        current = heads_trained_with(smolvla, has_critic=has_critic)
+        check_heads(folder / HEADS_FILE, published.heads, current, KEY)
     return Resolved(
         size=size,
         cameras={c.name: (c.height, c.width) for c in env_spec.cameras[:images]},
         state_dim=env_spec.state_dim,
         action_dim=action_dim,
-        values=values_of(
-            smolvla, config.num_action_chunks, add_value_head=bool(config.add_value_head)
-        ),
+        values=values_of(smolvla, config.num_action_chunks, add_value_head=has_critic),
         published=published,
     )
 
@@ -125,13 +132,6 @@ def load_normalizer(resolved: Resolved, env_spec: EnvSpec) -> Normalizer:
         published.state.formula,
         published.actions.formula,
     )
-
-
-def heads_trained_with(config: SmolVLAModelConfig) -> dict[str, dict[str, Any]]:
-    """Return, for each head of the policy, the settings that its shapes don't show."""
-    if config.smolvla.noise_method != "flow_noise":
-        return {}
-    return {NOISE_HEAD: {"noise_logvar_range": list(config.smolvla.noise_logvar_range)}}
 
 
 def _size(config: SmolVLAModelConfig, published: Published) -> NetworkSize:
@@ -191,22 +191,3 @@ def _named(trained: Mapping[str, Any]) -> ItemsView[str, Any]:
     """Return the stated sizes that only the name of a size determines."""
     left_to_keys = (*_TAKEN, "num_images_in_input")
     return {name: x for name, x in trained.items() if name not in left_to_keys}.items()
-
-
-def _check_heads(folder: Path, config: SmolVLAModelConfig, published: Published) -> None:
-    """Check that stored heads were trained with these settings.
-
-    Raises:
-        CheckpointError: settings differ; it names them.
-    """
-    different = [
-        f"{name} {published.heads[head][name]!r} (got {value!r})"
-        for head, settings in heads_trained_with(config).items()
-        for name, value in settings.items()
-        if name in published.heads.get(head, {}) and published.heads[head][name] != value
-    ]
-    if different:
-        raise CheckpointError(
-            f"the heads in {folder} were trained with other settings: {', '.join(different)}",
-            hint=f"use their settings (keys of {KEY})",
-        )

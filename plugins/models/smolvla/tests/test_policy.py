@@ -136,6 +136,94 @@ def test_expert_only_trains_the_states_projection_too(env_spec: EnvSpec, observe
     assert policy.spec.trainable_parameters == trainable
 
 
+@pytest.mark.parametrize("mode", ["mean_token", "last_token", "first_token"])
+def test_a_critic_reads_tokens_of_the_vlm(env_spec: EnvSpec, observe, mode: str) -> None:
+    """One camera of 16 tokens, 24 of the prompt with padding, and the state, which is the last."""
+    policy = build(env_spec, value_after_vlm=True, value_vlm_mode=mode, critic_elapsed=True)
+    inputs = policy.prepare(observe(env_spec, 3))
+    acted = policy.act(inputs, keys(3))
+    prefix, state, elapsed = policy.network_inputs(as_tensors(inputs))
+    with torch.no_grad():
+        _, output, mask = policy.actor.network.read_prefix(prefix, state, need_output=True)
+        read = {
+            "mean_token": output.mean(1),
+            "last_token": output[:, 40],
+            "first_token": output[:, 0],
+        }
+        seen = torch.cat([read[mode], 2 * elapsed[:, None] - 1], dim=1)
+        hidden, last = policy.actor.value_head.mlp[0], policy.actor.value_head.mlp[2]
+        values = last(hidden(seen).clamp(min=0))
+    assert output.shape == (3, 41, 64) and mask[:, -1].all() and not mask.all()
+    torch.testing.assert_close(acted.values, values, rtol=1e-4, atol=1e-5)
+    again = policy.evaluate(as_tensors(inputs), acted.replay)
+    torch.testing.assert_close(again.values, values, rtol=1e-4, atol=1e-5)
+
+
+def test_the_state_reaches_the_critic_through_the_vlm(env_spec: EnvSpec, observe) -> None:
+    """No token attends to the state but itself: a critic on the first token does not see it."""
+    observation = observe(env_spec, 3)
+    other = {**observation, "states": observation["states"] + 0.5}
+    moved = {}
+    for mode in ("first_token", "last_token"):
+        policy = build(env_spec, value_after_vlm=True, value_vlm_mode=mode)
+        values = [policy.act(policy.prepare(o), keys(3)).values for o in (observation, other)]
+        moved[mode] = (values[0] - values[1]).abs().max().item()
+    assert moved["first_token"] == 0.0 and moved["last_token"] > 1e-4
+
+
+@pytest.mark.parametrize("after_vlm", [False, True])
+def test_the_cache_of_a_decision_has_the_planned_size(
+    env_spec: EnvSpec, observe, after_vlm: bool
+) -> None:
+    policy = build(env_spec, value_after_vlm=after_vlm)
+    prefix, state, _ = policy.network_inputs(as_tensors(policy.prepare(observe(env_spec, 2))))
+    cache = policy.actor.network.encode_prefix(prefix, state, need_output=after_vlm)
+    kept = [tensor for layer in cache.layers for tensor in layer]
+    kept += [] if cache.output is None else [cache.output]
+    assert sum(tensor.numel() for tensor in kept) == 2 * policy.spec.cache_size
+
+
+def test_a_frozen_encoder_pools_what_the_vlm_makes_of_existing_tokens(
+    env_spec: EnvSpec, observe
+) -> None:
+    policy = build(env_spec)
+    inputs = as_tensors(policy.prepare(observe(env_spec, 3)))
+    encoder = policy.frozen_encoder()
+    features = encoder(inputs)
+    assert features.shape == (3, policy.spec.feature_size)
+    assert not any(parameter.requires_grad for parameter in encoder.parameters())
+    names = [name for name, _ in encoder.named_parameters()]
+    assert not any("lm_expert" in name for name in names)
+    prefix, state, _ = policy.network_inputs(inputs)
+    with torch.no_grad():
+        _, output, _ = policy.actor.network.read_prefix(prefix, state, need_output=True)
+        for row, words in enumerate(prefix.token_mask.sum(1).tolist()):
+            existing = torch.cat([output[row, : 16 + words], output[row, -1:]])
+            torch.testing.assert_close(features[row], existing.mean(0), atol=1e-6, rtol=1e-5)
+        for parameter in policy.parameters():
+            parameter.add_(0.1)
+    assert torch.equal(encoder(inputs), features)
+
+
+@pytest.mark.parametrize("size", ["tiny", "tiny_siglip"])
+def test_bf16_acts_and_agrees_roughly(env_spec: EnvSpec, observe, size: str) -> None:
+    settings = config(size=size)
+    settings.precision = "bf16"
+    policy = make(settings, env_spec=env_spec)
+    kinds = {name: p.dtype for name, p in policy.actor.network.named_parameters()}
+    norms = ("input_layernorm", "post_attention_layernorm", "text_model.norm", "lm_expert.norm")
+    kept = (*norms, "patch_embedding", "position_embedding")
+    for name, kind in kinds.items():
+        inside = name.startswith("vlm_with_expert.") and not any(part in name for part in kept)
+        assert kind == (torch.bfloat16 if inside else torch.float32), name
+    inputs = policy.prepare(observe(env_spec, 3))
+    out = policy.act(inputs, keys(3))
+    again = policy.evaluate(as_tensors(inputs), out.replay)
+    assert out.logprobs.dtype == again.values.dtype == torch.float32
+    torch.testing.assert_close(again.logprobs, out.logprobs, atol=2e-2, rtol=0)
+    torch.testing.assert_close(again.values, out.values, atol=2e-2, rtol=0)
+
+
 def test_adapters_start_as_nothing_and_are_merged(
     env_spec: EnvSpec, observe, tmp_path: Path
 ) -> None:
@@ -189,6 +277,14 @@ def test_a_saved_policy_keeps_cameras_called_like_those_of_the_base_model(
     assert list(make(keys, env_spec=env).processor.resolved.cameras) == ["camera1", "camera2"]
     keys.num_images_in_input = 1
     refuse(keys, "actor.model.num_images_in_input=2", env=env)
+
+
+def test_a_critic_of_another_input_is_refused(env_spec: EnvSpec, tmp_path: Path, refuse) -> None:
+    """VLM and expert are equally wide at this size, so that the shapes fit."""
+    build(env_spec).save_pretrained(tmp_path)
+    other = config(value_after_vlm=True)
+    other.model_path = str(tmp_path)
+    refuse(other, "value_after_vlm False (got True)", "rl_heads.safetensors")
 
 
 def test_heads_of_another_range_are_refused(env_spec: EnvSpec, tmp_path: Path, refuse) -> None:

@@ -15,18 +15,18 @@ padded entries, E expert width, S suffix tokens. Time runs from 1 (noise) to 0 (
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from rlcore_flow.attention import AttentionMask, KeysValues, Rotation
 from rlcore_flow.heads import CriticConfig, vlm_features
 from rlcore_flow.layers import ADAPTIVE_GEMMA, GEMMA, LanguageModel, TransformerStack
-from rlcore_flow.network import FlowNetwork, time_embedding
+from rlcore_flow.network import FlowNetwork, Parts, time_embedding
 from rlcore_flow.vision import ConvTower, SiglipTower
 from torch import Tensor, nn
 
-from rlcore_model_openpi.layout import EXPERT, LORA_TARGETS, VLM, stack
+from rlcore_model_openpi.layout import EXPERT, LANGUAGE_MODEL, LORA_TARGETS, VLM, stack
 from rlcore_model_openpi.sizes import NetworkSize
 
 
@@ -82,6 +82,12 @@ class PiNetwork(FlowNetwork):
     """
 
     size: NetworkSize
+    parts: ClassVar[Parts] = Parts(
+        vlm=VLM.removesuffix(".model"),
+        vision_tower=f"{VLM}.vision_tower",
+        language_model=LANGUAGE_MODEL,
+        expert=EXPERT,
+    )
     cast_prefix: ClassVar[str] = "paligemma_with_expert."
     lora_targets: ClassVar[str] = LORA_TARGETS
 
@@ -116,40 +122,6 @@ class PiNetwork(FlowNetwork):
             self.action_time_mlp_in = nn.Linear(2 * width, width)
             self.action_time_mlp_out = nn.Linear(width, width)
 
-    @property
-    def vlm(self) -> nn.Module:
-        """Vision tower, projector and language model."""
-        return self.paligemma_with_expert["paligemma"]
-
-    @property
-    def vision_tower(self) -> SiglipTower | ConvTower:
-        """The tower, from pixels to image tokens."""
-        return cast(SiglipTower | ConvTower, self.get_submodule(f"{VLM}.vision_tower"))
-
-    @property
-    def language_model(self) -> LanguageModel:
-        """Gemma of the VLM."""
-        return cast(LanguageModel, self.get_submodule(f"{VLM}.language_model"))
-
-    @property
-    def expert(self) -> TransformerStack:
-        """Gemma of the actions."""
-        return cast(TransformerStack, self.get_submodule(EXPERT))
-
-    def set_checkpointing(self, enabled: bool) -> None:
-        """Choose whether activations of transformer layers are recomputed in the backward pass."""
-        for module in (self.vision_tower, self.language_model, self.expert):
-            if isinstance(module, SiglipTower | TransformerStack):
-                module.checkpointing = enabled
-
-    def blocks(self) -> list[nn.Module]:
-        """Return the transformer layers of vision tower, VLM and expert."""
-        return [
-            *self.vision_tower.blocks,
-            *self.language_model.stack,
-            *self.expert.stack,
-        ]
-
     # -- prefix -------------------------------------------------------------------------------
 
     def embed_prefix(self, inputs: PrefixInputs) -> tuple[Tensor, Tensor]:
@@ -166,10 +138,15 @@ class PiNetwork(FlowNetwork):
         )
 
     def read_prefix(
-        self, inputs: PrefixInputs, *, need_output: bool
+        self, inputs: PrefixInputs, state: Tensor, *, need_output: bool
     ) -> tuple[list[KeysValues], Tensor | None, Tensor]:
-        """Run the VLM alone: return its keys and values per layer, its output `[B, P, VLM width]`
-        if needed, and the mask of existing tokens, bool `[B, P]`."""
+        """Run the VLM alone; existing tokens attend to all existing tokens. See the base class.
+
+        Args:
+            inputs: cameras and prompt.
+            state: not read here: π0's expert reads it, and π0.5 has it in the prompt or not at all.
+            need_output: also compute the VLM's output.
+        """
         tokens, mask = self.embed_prefix(inputs)
         padding = ~mask[:, None, :, None]
         allowed = AttentionMask(mask[:, None, None, :] | padding, uniform=padding)
@@ -181,14 +158,8 @@ class PiNetwork(FlowNetwork):
     def encode_prefix(
         self, inputs: PrefixInputs, state: Tensor, *, need_output: bool = False
     ) -> PrefixCache:
-        """Run the VLM once; existing tokens attend to all existing tokens.
-
-        Args:
-            inputs: cameras and prompt.
-            state: not read here: π0's expert reads it, and π0.5 has it in the prompt or not at all.
-            need_output: also compute the VLM's output, for a critic that reads it.
-        """
-        layers, output, mask = self.read_prefix(inputs, need_output=need_output)
+        """Run the VLM once; see :meth:`read_prefix`."""
+        layers, output, mask = self.read_prefix(inputs, state, need_output=need_output)
         own = torch.arange(self.size.suffix_len, device=mask.device)
         rotate = self.expert.rotation(mask.sum(dim=1, keepdim=True) + own)
         return PrefixCache(layers, self._suffix_mask(mask), rotate, inputs.tokens.shape[1], output)
