@@ -20,7 +20,12 @@ def rows() -> list[list[str]]:
 
 
 def test_every_model_with_checkpoints_is_there():
-    assert {row[0] for row in rows()} == {"any", "OpenVLA and OpenVLA-OFT", "π0 and π0.5"}
+    assert {row[0] for row in rows()} == {
+        "any",
+        "OpenVLA and OpenVLA-OFT",
+        "π0 and π0.5",
+        "SmolVLA",
+    }
 
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row[1])

@@ -111,11 +111,18 @@ def check_settings(
             network supports.
 
     Raises:
-        CheckpointError: a setting is not supported.
+        CheckpointError: a setting is not supported, or two contradict each other.
     """
     for name, value in content.items():
         if name in fixed or (value and not accepted.fullmatch(name)):
             require(path, name, value, fixed.get(name))
+    predicted = content.get("chunk_size")
+    executed = content.get("n_action_steps")
+    if isinstance(predicted, int) and isinstance(executed, int) and executed > predicted > 0:
+        raise CheckpointError(
+            f"{path} has n_action_steps {executed}, more than its chunk_size {predicted}",
+            hint="LeRobot does not load such a policy: copy or download the file again",
+        )
 
 
 def read_steps(path: Path, supported: Supported) -> dict[str, dict[str, Any]]:
@@ -176,6 +183,12 @@ def read_scaled(
         raise _unsupported(path, f"normalization of {kind}", mode, ", ".join(MODES))
     if step is None:
         return _buffered(path.parent, mode, kind)
+    stated = content.get("normalization_mapping")
+    if isinstance(stated, dict) and stated.get(kind, mode) != mode:
+        raise CheckpointError(
+            f"{path} has the normalization {stated[kind]} of {kind}, and its processor file {mode}",
+            hint=f"LeRobot takes that of the processor file: write it into {path.name} too",
+        )
     require(path, "eps", step.get("eps", EPSILON), EPSILON)
     normalized_keys = step.get("normalize_observation_keys")
     if kind == "STATE" and normalized_keys is not None and key not in normalized_keys:

@@ -118,7 +118,7 @@ def read_published(folder: Path) -> Published:
             f"{path} is of LeRobot's policy {content.get('type')!r}",
             hint=f"this model reads its policy {TYPE}",
         )
-    check_settings(path, content, _SETTINGS, _FIXED)
+    check_settings(path, _without_idle_chunking(content), _SETTINGS, _FIXED)
     before = read_steps(folder / BEFORE, _STEPS)
     after = read_steps(folder / AFTER, _STEPS)
     own = content.get(OWN) or {}
@@ -139,6 +139,16 @@ def read_published(folder: Path) -> Published:
         ),
         heads=heads,
     )
+
+
+def _without_idle_chunking(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings without real-time chunking (`rtc_config`) if it is switched off.
+
+    `enabled` must be stated: LeRobot 0.6 changed its default to true.
+    """
+    chunking = content.get("rtc_config")
+    idle = isinstance(chunking, dict) and chunking.get("enabled") is False
+    return {name: value for name, value in content.items() if not (idle and name == "rtc_config")}
 
 
 def _sizes(path: Path, content: Mapping[str, Any], tokenize: Mapping[str, Any]) -> dict[str, Any]:

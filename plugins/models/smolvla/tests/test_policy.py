@@ -248,6 +248,23 @@ def test_adapters_start_as_nothing_and_are_merged(
     np.testing.assert_allclose(loaded.act(inputs, keys(2)).actions, moved, atol=1e-5)
 
 
+def test_round_trip_is_bitwise(env_spec: EnvSpec, demonstrate, tmp_path: Path) -> None:
+    """With statistics, a critic on the VLM and a noise head."""
+    heads: dict[str, Any] = {"value_after_vlm": True, "noise_method": "flow_noise"}
+    policy = build(env_spec, **heads)
+    policy.fit_normalizer([demonstrate(env_spec, 9)])
+    policy.save_pretrained(tmp_path / "saved")
+    settings = config(**heads)
+    settings.model_path = str(tmp_path / "saved")
+    loaded = make(settings, env_spec=env_spec)
+    weights = loaded.state_dict()
+    assert weights.keys() == policy.state_dict().keys()
+    assert all(torch.equal(weights[name], value) for name, value in policy.state_dict().items())
+    loaded.save_pretrained(tmp_path / "again")
+    for file in (tmp_path / "saved").iterdir():
+        assert file.read_bytes() == (tmp_path / "again" / file.name).read_bytes(), file.name
+
+
 def test_lerobot_does_not_build_other_networks(env_spec: EnvSpec, tmp_path: Path, refused) -> None:
     build(env_spec).save_pretrained(tmp_path / "saved")
     (tmp_path / "out").mkdir()

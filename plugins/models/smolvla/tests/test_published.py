@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from smolvla_case import SIZE
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import EnvSpec
 
+VERSIONS = Path(__file__).parent / "versions"
 GOLDEN = Path(__file__).parent / "golden" / "policy"
 Edit = Callable[[Path, Mapping[str, Any]], None]
 
@@ -141,6 +143,65 @@ def test_fields_of_lerobot_06_are_read(folder: Path, edit: Edit, env_spec: EnvSp
     assert resolve(settings(folder), env_spec).size == SIZE
 
 
+@pytest.mark.parametrize("version", ["0.4", "0.6"])
+def test_every_field_of_a_version_is_read(
+    folder: Path, edit: Edit, env_spec: EnvSpec, version: str
+) -> None:
+    """A whole `config.json`, as that version writes it for LIBERO's two cameras; see versions/."""
+    content = json.loads((VERSIONS / f"{version}.json").read_text())
+    size = SIZES["smolvla"]
+    (folder / "config.json").write_text(json.dumps(content))
+    for name in ("policy_preprocessor.json", "policy_postprocessor.json"):
+        (folder / name).unlink()
+        for file in folder.glob(f"{name[:-5]}_step_*"):
+            file.unlink()
+    edit(folder / "config.json", {"normalization_mapping": {}})  # without the files of statistics
+    resolved = resolve(settings(folder), env_spec)
+    assert resolved.size == replace(
+        size,
+        image_size=512,
+        depth=16,
+        expert_width=36,
+        expert_mlp=256,
+        self_attention_every=2,
+        action_horizon=50,
+        max_token_len=48,
+    )
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.6"])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("n_action_steps", 51),
+        ("rtc_config", {"enabled": True, "execution_horizon": 10}),
+        ("rtc_config", {"execution_horizon": 10}),
+        ("use_peft", True),
+        ("min_period", 1e-3),
+        ("an_unknown_field", 1),
+    ],
+)
+def test_a_field_with_an_effect_is_refused_in_every_version(
+    folder: Path,
+    edit: Edit,
+    refuse: Callable[..., Any],
+    env_spec: EnvSpec,
+    version: str,
+    field: str,
+    value: Any,
+) -> None:
+    shutil.copyfile(VERSIONS / f"{version}.json", folder / "config.json")
+    edit(folder / "config.json", {field: value})
+    refuse(settings(folder), field, env=env_spec)
+
+
+def test_chunking_that_is_switched_off_is_ignored(
+    folder: Path, edit: Edit, env_spec: EnvSpec
+) -> None:
+    edit(folder / "config.json", {"rtc_config": {"enabled": False, "execution_horizon": 10}})
+    assert resolve(settings(folder), env_spec).size == SIZE
+
+
 def test_names_of_a_compiled_network(folder: Path, env_spec: EnvSpec) -> None:
     plain = make(settings(folder), env_spec=env_spec)
     stored = load_file(folder / "model.safetensors")
@@ -186,6 +247,14 @@ def test_contradicting_steps_are_refused(
     edit_step(before, "tokenizer_processor", padding_side="right")
     edit_step(before, "rename_observations_processor", rename_map={"a": "b"})
     refuse(settings(folder), "rename_map", env=env_spec)
+
+
+def test_two_normalizations_are_refused(
+    folder: Path, edit: Edit, refuse: Callable[..., Any], env_spec: EnvSpec
+) -> None:
+    modes = {"VISUAL": "IDENTITY", "STATE": "MEAN_STD", "ACTION": "QUANTILES"}
+    edit(folder / "config.json", {"normalization_mapping": modes})
+    refuse(settings(folder), "ACTION", "QUANTILES", "MEAN_STD", env=env_spec)
 
 
 def test_adapters_are_refused(folder: Path, refuse: Callable[..., Any], env_spec: EnvSpec) -> None:
