@@ -66,6 +66,7 @@ class RunFolder:
     sft = FolderPath("sft")  # the policy after supervised training
     sft_rounds = FolderPath("sft_rounds")  # while supervised training goes to its plateau
     checkpoints = FolderPath("checkpoints")
+    workers = FolderPath("workers")  # what libraries print and log in workers
     evaluations = FolderPath("eval")
     # written once, and read by each resumed attempt
     before = FolderPath("eval/before.parquet")

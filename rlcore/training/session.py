@@ -253,7 +253,7 @@ def open_session(
         trackers = stack.enter_context(
             open_trackers(logger, folder, registry, config.cluster.timeouts.tracker)
         )
-        group = stack.enter_context(make_group(worker_specs))
+        group = stack.enter_context(make_group(replace(worker_specs, output=folder.workers)))
         progress.line(f"run folder: {folder.path}")
         with clock.measure("start"), progress.phase("start workers"):
             group.start()

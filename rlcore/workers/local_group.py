@@ -18,6 +18,7 @@ from rlcore.utils.mkl import apply_kernels
 from rlcore.utils.text import format_exception
 from rlcore.workers.channel import interleave
 from rlcore.workers.group import WorkerGroup
+from rlcore.workers.output import OutputFile, stderr_to
 from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
 from rlcore.workers.roles import ROLES, START_ARGUMENTS, has_component
 from rlcore.workers.torch_settings import separate_torch_settings
@@ -53,6 +54,8 @@ class LocalGroup(WorkerGroup):
         super().__init__(worker_specs)
         self.routes = IN_PROCESS
         self._env_torch_settings: dict[int, Any] = {}
+        folder = worker_specs.output
+        self._output = None if folder is None else OutputFile(folder / "local.log")
         self._workers = {
             role: ROLES[role](_merged_settings([member.settings for member in members]))
             for role, members in worker_specs.members.items()
@@ -125,7 +128,8 @@ class LocalGroup(WorkerGroup):
     def _time_limit(self, role: str, call_name: str, key: str) -> Iterator[None]:
         """Limit the time of one call to a worker.
 
-        An env that shares the process with a policy has separate torch settings during the call.
+        An env that shares the process with a policy has separate torch settings during the call,
+        and what libraries log is written to the run's folder.
         A call that exceeds `cluster.timeouts.KEY` ends this process: within one process there is no
         other way to stop a call that hangs.
 
@@ -143,6 +147,7 @@ class LocalGroup(WorkerGroup):
         shared = role == "env" and len(self._workers) > 1
         with (
             watchdog.time_limit(late, seconds),
+            stderr_to(self._output),
             separate_torch_settings(self._env_torch_settings) if shared else nullcontext(),
         ):
             yield

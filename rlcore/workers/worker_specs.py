@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from rlcore.config.schema import ClusterConfig
@@ -39,6 +40,8 @@ class WorkerSpecs:
         nodes: the machines, indexed by the node number of an allocation.
         routes: routes of weights from the actor to separate rollout workers.
         resumed_kernels: kernels of the resumed run, used again where possible; None for a new run.
+        output: folder for what libraries print and log in workers (:mod:`rlcore.workers.output`);
+            None: it is not redirected.
     """
 
     cluster: ClusterConfig
@@ -46,6 +49,7 @@ class WorkerSpecs:
     nodes: tuple[Node, ...] = ()
     routes: tuple[WeightRoute, ...] = ()
     resumed_kernels: Kernels | None = None
+    output: Path | None = None
 
     @property
     def separate(self) -> bool:

@@ -25,6 +25,7 @@ from rlcore.placement import Allocation, Node
 from rlcore.rollout.messages import InteractReport
 from rlcore.utils.mkl import choose_for_workers
 from rlcore.workers.group import WorkerGroup
+from rlcore.workers.output import remove_empty
 from rlcore.workers.roles import ROLES, START_ARGUMENTS, has_component
 from rlcore.workers.worker_specs import ConversationPart, Member, OnCount, WorkerSpecs
 from rlcore_ray.channel import QUEUE_SIZE, WorkerLost
@@ -270,6 +271,7 @@ class RayGroup(WorkerGroup):
         kind = type(ROLES[role].__name__, (WorkerProcess,), {})  # its process is titled so
         allocation = member.allocation
         variables = {**self._network(allocation), **allocation.env_vars}
+        folder = self._worker_specs.output
         return (
             ray.remote(kind)
             .options(
@@ -284,6 +286,7 @@ class RayGroup(WorkerGroup):
                 member.settings,
                 self._queues.hub,
                 self._devices(allocation),
+                None if folder is None else (folder, f"{role}_{rank}"),
             )
         )
 
@@ -329,6 +332,8 @@ class RayGroup(WorkerGroup):
             elif workers:
                 with self._health.answering("stop", self._timeouts.stop):
                     self._stop(workers, graceful)
+        if self._worker_specs.output is not None:
+            remove_empty(self._worker_specs.output)
         self._session.close()
 
     def _stop(self, workers: Sequence[Any], graceful: bool) -> None:

@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -17,6 +18,7 @@ from ray.exceptions import RayError
 
 from rlcore.utils.mkl import Kernels, Processor, apply_kernels, local_processor
 from rlcore.workers.channel import drive
+from rlcore.workers.output import redirect_process
 from rlcore.workers.policy_worker import PolicyWorkerSettings
 from rlcore.workers.roles import ROLES
 from rlcore_ray.channel import RayChannel
@@ -29,8 +31,16 @@ class WorkerProcess:
     """Ray actor that holds a worker of any role and its channel."""
 
     def __init__(
-        self, role: str, name: str, settings: Any, channel: Any, devices: str | None = None
+        self,
+        role: str,
+        name: str,
+        settings: Any,
+        channel: Any,
+        devices: str | None = None,
+        output: tuple[Path, str] | None = None,
     ) -> None:
+        if output is not None:
+            redirect_process(*output)
         if devices is not None:  # before anything looks for accelerators
             os.environ["CUDA_VISIBLE_DEVICES"] = devices
         threading.Thread(target=_beat, args=(name, channel), daemon=True).start()
