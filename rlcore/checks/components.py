@@ -83,6 +83,8 @@ def policy_was_trained_there(facts: Facts) -> Iterator[str]:
 def algorithm_gets_values(facts: Facts) -> Iterator[str]:
     if facts.needs is None or facts.policy is None:
         return
+    if not facts.policy.has_logprobs:
+        return  # algorithm_gets_what_it_learns_from says so, and a value head would not help
     if facts.needs.values and facts.policy.value_dim == 0:
         yield (
             f"actor.model.add_value_head must be true: {facts.config.algorithm.name} needs values, "
@@ -123,6 +125,11 @@ def algorithm_gets_what_it_learns_from(facts: Facts) -> Iterator[str]:
     if needs is None or policy is None:
         return
     name = config.algorithm.name
+    if needs.exact_logprobs and not policy.has_logprobs:
+        yield (
+            f"algorithm must not be {name}, which compares log-probs: the decisions of "
+            f"{policy.name} have none"
+        )
     if needs.imitation and policy.sft_objective is None:
         yield f"algorithm must not be {name}, which imitates: {policy.name} has no supervised loss"
     if needs.noise and not policy.noise_shape:

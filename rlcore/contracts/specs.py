@@ -257,6 +257,8 @@ class PolicySpec:
             :meth:`rlcore.contracts.protocols.Policy.set_temperature`, as a policy that samples
             tokens does.
         evaluation_only: reason why RL can't train it; empty if RL can.
+        has_logprobs: whether its decisions have log-probs; if not, `act` and `evaluate` return
+            zeros, and algorithms that compare log-probs can't train it.
         inexact_logprobs: reason why, at equal weights, the log-probs of `evaluate` differ from
             those of `act` by more than rounding; empty if they do not.
         exploration_key: key below `actor.model` that scales how far its sampled decisions are from
@@ -290,6 +292,7 @@ class PolicySpec:
     reparameterized: bool = False
     has_temperature: bool = False
     evaluation_only: str = ""
+    has_logprobs: bool = True
     inexact_logprobs: str = ""
     exploration_key: str = ""
     unused_parameters: tuple[str, ...] = ()

@@ -11,8 +11,9 @@ from rlcore.plugins.registry import load_plugins
 
 ROOT = Path(__file__).parents[2]
 KINDS = ("envs", "models", "algos")  # what is beside them has no kind
-# any reader's words, and the library whose vocabulary an Env has
-WORDS = {"weights", "gaussian", "gymnasium", "flow"}
+# any reader's words, the library whose vocabulary an Env has, and the one whose names of tasks
+# `instructions` can take
+WORDS = {"weights", "gaussian", "gymnasium", "flow", "lerobot"}
 PLUGINS = {folder.name for kind in KINDS for folder in ROOT.glob(f"plugins/{kind}/*")} - WORDS
 # of the design, whether built already or not
 PLANNED = {"metaworld", "maniskill", "libero", "robotwin", "openvla", "openpi", "ppo", "grpo"}

@@ -306,6 +306,7 @@ def test_every_distribution_of_ours_has_a_wheel(wheelhouse):
         ("rlcore_model_openvla_oft", ("rlcore_model_openvla_oft/conf/model/openvla_oft.yaml",)),
         ("rlcore_model_gaussian", ("rlcore_model_gaussian/conf/model/gaussian.yaml",)),
         ("rlcore_model_smolvla", ("rlcore_model_smolvla/conf/model/smolvla.yaml",)),
+        ("rlcore_model_lerobot", ("rlcore_model_lerobot/conf/model/lerobot.yaml",)),
         ("rlcore_flow", ("rlcore_flow/py.typed",)),
         ("rlcore_prismatic", ("rlcore_prismatic/py.typed",)),
         ("rlcore_weights", ("rlcore_weights/py.typed",)),

@@ -194,7 +194,7 @@ def test_switch_env_offers_the_models_that_install_sh_takes(switched, clone):
     refused = install("--model", "gr00t", root=clone)
     for output in (done.stderr, refused.stderr):
         (line,) = [line for line in output.splitlines() if "'gr00t'" in line]
-        assert line.endswith(": gaussian openpi openvla openvla-oft smolvla")
+        assert line.endswith(": gaussian lerobot openpi openvla openvla-oft smolvla")
 
 
 def linked_libraries() -> dict[str, str]:

@@ -54,6 +54,7 @@ class ParameterChecks(PolicySubject):
             )
 
     def test_gradients_reach_every_parameter(self) -> None:
+        skip_unless(self.spec.has_logprobs, "spec.has_logprobs is false: there is no score")
         policy = self.fresh()
         output = self.acted(policy)
         reached: dict[str, set[str]] = {"logprobs": set(), "values": set()}

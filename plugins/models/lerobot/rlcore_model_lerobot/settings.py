@@ -1,0 +1,46 @@
+"""The keys of `actor.model` for a policy of LeRobot. Light: no tensor library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rlcore.config.schema import ModelConfig, When, key
+
+FROM_SCRATCH = ("act", "diffusion")
+
+
+@dataclass
+class LeRobotConfig:
+    """Keys for what LeRobot builds, and for how the env's observations reach it."""
+
+    type: str = key(
+        "type of the policy that is built without model_path; with it the folder says",
+        "act",
+        choices=FROM_SCRATCH,
+        when=When("actor.model.model_path", (None,)),
+    )
+    config: Any = key(
+        "further fields of LeRobot's configuration of the policy, a mapping such as "
+        "{dim_model: 128, n_heads: 4}; they take precedence over config.json; null: none"
+    )
+    cameras: list[str] | None = key(
+        "cameras of the env for the pictures that the folder names, in its order; null: those of "
+        "the same names, or the env's only one",
+        when=When("actor.model.model_path", unless=(None,)),
+    )
+    repeat_observation: bool = key(
+        "a policy that sees several steps (n_obs_steps above 1) gets the current observation for "
+        "all of them, as LeRobot does in the first step of an episode; false: it is refused",
+        False,
+        when=When("actor.model.model_path", unless=(None,)),
+    )
+
+
+@dataclass
+class LeRobotModelConfig(ModelConfig):
+    """A policy of an installed LeRobot, with its keys under `lerobot`."""
+
+    model_type: str = key("registered name of the model", "lerobot")
+    precision: str = key("parameters and compute: as LeRobot makes them", "fp32", choices=("fp32",))
+    lerobot: LeRobotConfig = key("LeRobot's policy", LeRobotConfig())
