@@ -62,11 +62,11 @@ def rlcore_components() -> list[ComponentSpec]:
     * algorithm: `algorithm=NAME`
     * placement: `cluster.component_placement=NAME`, a layout that is computed for a cluster
     * backend: `cluster.backend=NAME`, which starts the workers and calls them
-    * dataset: no key; the format of a folder of demonstrations is detected from its files
+    * dataset: `collect.format=NAME` to write one; the format of a folder that is read is detected
     * tracker: `runner.logger.logger_backends=[NAME]`
     * protocol: `rlcore eval RUN protocol=NAME`, an evaluation under several settings of an env
     * command: `rlcore NAME ...`
-    * wrapper: `env.train.wrappers=[NAME]`, `algorithm.wrappers=[NAME]`
+    * wrapper: `env.train.wrappers=[NAME]`, `env.eval.wrappers=[NAME]`, `algorithm.wrappers=[NAME]`
     """
     return []
 

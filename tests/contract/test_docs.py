@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,12 @@ PLACEHOLDER = re.compile(r"\b[A-Z]+\b")
 
 def without_code(text: str) -> str:
     return re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+
+
+def test_the_tables_of_hooks_and_kinds_are_those_of_the_code():
+    """To write them anew: `python docs/make_reference.py`."""
+    page = (ROOT / "docs/plugin-reference.md").read_text()
+    assert page == runpy.run_path(str(ROOT / "docs/make_reference.py"))["written"](page)
 
 
 def test_every_hook_is_documented_in_order():
