@@ -8,6 +8,7 @@ any process, in any order and in any batch (see docs/design.md). Uses only numpy
 from __future__ import annotations
 
 import hashlib
+import math
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -89,13 +90,19 @@ class RowKeys:
     def normal(self, stream: str, shape: Sequence[int]) -> np.ndarray:
         """Draw standard normal noise float32 `[B, *shape]`."""
         drawn = np.empty((len(self), *shape), np.float32)
-        size = tuple(shape)
-        return self._fill(drawn, stream, lambda g: g.standard_normal(size, dtype=np.float32))
+        rows = drawn.reshape(len(self), math.prod(shape))
+        # drawing into a row takes half of the time of drawing an array and copying it
+        for row, random in zip(rows, self._generators(stream), strict=True):
+            random.standard_normal(dtype=np.float32, out=row)
+        return drawn
 
     def uniform(self, stream: str, shape: Sequence[int]) -> np.ndarray:
         """Draw from the uniform distribution on [0, 1), float64 `[B, *shape]`."""
-        size = tuple(shape)
-        return self._fill(np.empty((len(self), *shape)), stream, lambda g: g.random(size))
+        drawn = np.empty((len(self), *shape))
+        rows = drawn.reshape(len(self), math.prod(shape))
+        for row, random in zip(rows, self._generators(stream), strict=True):
+            random.random(out=row)
+        return drawn
 
     def integers(self, stream: str, high: int) -> np.ndarray:
         """Draw one integer in [0, high) for each row, int64 `[B]`."""
@@ -121,20 +128,23 @@ class RowKeys:
         random = generator(stream)
         bits = random.bit_generator
         prefix = stream.encode()
+        counter_and_key: dict[str, tuple[int, ...]] = {"counter": (0, 0, 0, 0)}
+        # the state of a new Philox generator: nothing drawn, nothing buffered
+        state = {
+            "bit_generator": "Philox",
+            "state": counter_and_key,
+            "buffer": (0, 0, 0, 0),
+            "buffer_pos": 4,
+            "has_uint32": 0,
+            "uinteger": 0,
+        }
         for text in self._texts:
-            key = struct.unpack("=2Q", _hash(prefix + text).digest())
-            # the state of a new Philox generator: nothing drawn, nothing buffered
-            bits.state = {
-                "bit_generator": "Philox",
-                "state": {"counter": (0, 0, 0, 0), "key": key},
-                "buffer": (0, 0, 0, 0),
-                "buffer_pos": 4,
-                "has_uint32": 0,
-                "uinteger": 0,
-            }
+            counter_and_key["key"] = struct.unpack("=2Q", _hash(prefix + text).digest())
+            bits.state = state
             yield random
 
     @cached_property
     def _texts(self) -> list[bytes]:
         """Return the text of each row's key, beginning with the separator after the stream."""
-        return [_text(("", *key)) for key in self.keys]
+        # one format string takes a third of the time of joining the parts
+        return [("\x1f%s" * len(key) % key).encode() for key in self.keys]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import cast
 
 import torch
@@ -75,14 +76,29 @@ class Networks:
             trained: names of networks; those without a target network are ignored.
         """
         for name in self._polyak_factors.keys() & set(trained):
-            target = self.targets[name]
-            online = self.online[name]
-            averaged: list[Tensor] = list(target.parameters())
-            parameters: list[Tensor] = list(online.parameters())
+            averaged, parameters, has_buffers = self._averaged[name]
             if averaged:
                 torch._foreach_lerp_(averaged, parameters, self._polyak_factors[name])
-            for copied, buffer in zip(target.buffers(), online.buffers(), strict=True):
-                copied.copy_(buffer)
+            if has_buffers:
+                buffers = self.targets[name].buffers(), self.online[name].buffers()
+                for copied, buffer in zip(*buffers, strict=True):
+                    copied.copy_(buffer)
+
+    @cached_property
+    def _averaged(self) -> dict[str, tuple[list[Tensor], list[Tensor], bool]]:
+        """Return the parameters of each target network, those of its online network in the same
+        order, and whether it has buffers.
+
+        They are final once a step was made. To list them at each step takes longer than to average
+        them, if a network has many small tensors.
+        """
+        found = {}
+        for name in self._polyak_factors:
+            target = self.targets[name]
+            online = self.online[name]
+            has_buffers = any(True for _ in online.buffers())
+            found[name] = (list(target.parameters()), list(online.parameters()), has_buffers)
+        return found
 
     def groups(self) -> dict[str, list[nn.Parameter]]:
         """Return the trained parameters of each network; an encoder has none."""

@@ -110,6 +110,10 @@ class PolicyOptimizer:
             for parameter in every
             if dtensor.is_sharded(parameter) and parameter not in self._masters
         }
+        self._stepped = {
+            name: [self._stepped_for(parameter) for parameter in parameters]
+            for name, parameters in self._parameters.items()
+        }
         self._steps = dict.fromkeys(groups, 0)
         self.lr_factors: Mapping[str, float] = {}
         self.adapted_lr_factors: dict[str, float] = {}
@@ -117,13 +121,13 @@ class PolicyOptimizer:
         self._adam = torch.optim.AdamW(
             [
                 {
-                    "params": [self._stepped(parameter) for parameter in parameters],
+                    "params": stepped,
                     "lr": self._base_rate(name),
                     "name": name,
                     **self._adam_settings(name),
                 }
-                for name, parameters in self._parameters.items()
-                if parameters
+                for name, stepped in self._stepped.items()
+                if stepped
             ]
         )
 
@@ -178,16 +182,16 @@ class PolicyOptimizer:
         }
         return scheduled | {name: network.lr for name, network in self._networks.items()}
 
-    def _stepped(self, parameter: nn.Parameter) -> nn.Parameter:
+    def _stepped_for(self, parameter: nn.Parameter) -> nn.Parameter:
         """Return the tensor that AdamW steps: the parameter's master copy if it has one, else its
         local shard, over the same memory."""
         return self._masters.get(parameter, self._parts.get(parameter, parameter))
 
     def zero_grad(self) -> None:
         """Drop all gradients, also those that were not stepped."""
-        self._adam.zero_grad(set_to_none=True)
-        for parameter in (*self._masters, *self._parts):
-            parameter.grad = None
+        for parameters in (*self._stepped.values(), self._masters, self._parts):
+            for parameter in parameters:
+                parameter.grad = None
 
     def step(self) -> StepReport:
         """Clip gradients, and step every parameter that has one, for all ranks at once.
@@ -216,33 +220,32 @@ class PolicyOptimizer:
             for parameter, master in self._masters.items():
                 if master.grad is not None:
                     dtensor.local_shard(parameter).copy_(master)
-        for name, parameters in self._parameters.items():
-            self._steps[name] += any(self._stepped(p).grad is not None for p in parameters)
+        for name, parameters in self._stepped.items():
+            self._steps[name] += any(parameter.grad is not None for parameter in parameters)
         self.zero_grad()
         return StepReport(norms, True)
 
     def _clip(self) -> dict[str, float]:
         """Clip gradients in place; return their norms before clipping."""
-        jointly_clipped: dict[str, list[tuple[nn.Parameter, Tensor]]] = {}
+        jointly_clipped: dict[str, list[tuple[nn.Parameter, nn.Parameter, Tensor]]] = {}
         for name, parameters in self._parameters.items():
-            for parameter in parameters:
-                gradient = self._stepped(parameter).grad
-                if gradient is not None:
+            for parameter, stepped in zip(parameters, self._stepped[name], strict=True):
+                if stepped.grad is not None:
                     clipped = jointly_clipped.setdefault(self.clip_group(name), [])
-                    clipped.append((parameter, gradient))
+                    clipped.append((parameter, stepped, stepped.grad))
         norms = {}
-        for name, pairs in jointly_clipped.items():
-            norm = dtensor.total_norm(pairs)
+        for name, clipped in jointly_clipped.items():
+            norm = dtensor.total_norm((parameter, gradient) for parameter, _, gradient in clipped)
             max_norm = self._max_norm(name)
             if max_norm is not None:
-                stepped = [self._stepped(parameter) for parameter, _ in pairs]
-                nn.utils.clip_grads_with_norm_(stepped, max_norm, norm)
+                clipped_parameters = [stepped for _, stepped, _ in clipped]
+                nn.utils.clip_grads_with_norm_(clipped_parameters, max_norm, norm)
             norms[name] = float(norm)
         return norms
 
     def sample(self) -> list[Tensor]:
         """Return copies of the first entries of every tensor, at most :data:`SAMPLE` of each."""
-        tensors = [self._stepped(p) for ps in self._parameters.values() for p in ps]
+        tensors = [tensor for parameters in self._stepped.values() for tensor in parameters]
         return [tensor.detach().flatten()[:SAMPLE].clone() for tensor in tensors]
 
     def differs_from(self, before: Sequence[Tensor]) -> bool:
@@ -254,7 +257,7 @@ class PolicyOptimizer:
         """Yield the current gradients, moments and master copies."""
         for parameters in self._parameters.values():
             for parameter in parameters:
-                stepped = self._stepped(parameter)
+                stepped = self._stepped_for(parameter)
                 yield from (p.grad for p in (parameter, stepped) if p.grad is not None)
                 yield from self._adam.state.get(stepped, {}).values()
         yield from self._masters.values()
@@ -268,7 +271,7 @@ class PolicyOptimizer:
         tensors: dict[str, Tensor] = {}
         for name, parameters in self._parameters.items():
             for index, parameter in enumerate(parameters):
-                moments = dict(self._adam.state.get(self._stepped(parameter), {}))
+                moments = dict(self._adam.state.get(self._stepped_for(parameter), {}))
                 if parameter in self._masters:
                     moments[MASTER] = self._masters[parameter]
                 for moment, value in moments.items():
@@ -313,7 +316,7 @@ class PolicyOptimizer:
             on_host = moment == "step" and name not in self._networks
             device = torch.device("cpu") if on_host else parameter.device
             local = tensor if moment == "step" else dtensor.rows_for(tensor, parameter)
-            self._adam.state[self._stepped(parameter)][moment] = local.clone().to(device)
+            self._adam.state[self._stepped_for(parameter)][moment] = local.clone().to(device)
         self._steps = dict(saved["state"]["steps"])
         self.skipped_steps = saved["state"]["skipped_steps"]
         self.adapted_lr_factors.clear()  # shared with the algorithm, so changed in place

@@ -69,44 +69,38 @@ class ActionRange(nn.Module):
     """The range of an env's actions. In units of the range, each entry is in [-1, 1].
 
     Attributes:
-        low, high: float32 `[A]`, bounds of each entry. They are not saved with the weights.
+        middle, half_width: float32 `[A]`, of the range of each entry. They are not saved with the
+            weights.
     """
 
-    low: Tensor
-    high: Tensor
+    middle: Tensor
+    half_width: Tensor
 
     def __init__(self, env: EnvSpec) -> None:
         super().__init__()
-        for name, bounds in (("low", env.action_low), ("high", env.action_high)):
-            self.register_buffer(name, torch.tensor(bounds, dtype=torch.float32), persistent=False)
+        low = torch.tensor(env.action_low, dtype=torch.float32)
+        high = torch.tensor(env.action_high, dtype=torch.float32)
+        self.register_buffer("middle", (high + low) / 2, persistent=False)
+        self.register_buffer("half_width", (high - low) / 2, persistent=False)
 
     def units(self, actions: Tensor) -> Tensor:
         """Convert actions of the env `[..., A]` to units of the range, clamped to [-1, 1]."""
-        return ((actions - self._middle) / self._half).clamp(-1.0, 1.0)
+        return ((actions - self.middle) / self.half_width).clamp(-1.0, 1.0)
 
     def of_env(self, units: Tensor) -> Tensor:
         """Convert units of the range `[..., A]`, clamped to [-1, 1], to actions of the env."""
-        return self._middle + self._half * units.clamp(-1.0, 1.0)
-
-    @property
-    def _middle(self) -> Tensor:
-        return (self.high + self.low) / 2
-
-    @property
-    def _half(self) -> Tensor:
-        """Half of the range, `[A]`."""
-        return (self.high - self.low) / 2
+        return self.middle + self.half_width * units.clamp(-1.0, 1.0)
 
 
 def least_of_two(values: Tensor, keys: RowKeys) -> Tensor:
     """Return `[B]`: for each row the smaller value of two distinct heads, drawn by the row's key.
 
     Args:
-        values: `[E, B]`; a single head is returned as it is.
+        values: `[E, B]`. Of one or two heads there is nothing to draw.
     """
     heads = len(values)
-    if heads == 1:
-        return values[0]
+    if heads <= 2:
+        return values.min(0).values
     first = torch.from_numpy(keys.integers("first_head", heads))
     # an offset of 1 to heads - 1 makes the second head another one than the first
     offset = 1 + torch.from_numpy(keys.integers("other_head", heads - 1))

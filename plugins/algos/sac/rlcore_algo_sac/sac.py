@@ -104,7 +104,7 @@ class Losses:
         self._critic = cast(Critic, learning.networks["critic"])
         self._target_critic = cast(Critic, learning.target_networks["critic"])
         self._temperature = cast("Temperature | None", learning.networks.get("temperature"))
-        self._range = ActionRange(learning.env)
+        self._range = ActionRange(learning.env).to(next(self._critic.parameters()).device)
         spec = learning.policy.spec
         self._entries = spec.num_action_chunks * spec.action_dim
         # the setting is per chunk, whereas the replay discounts per env step
@@ -215,7 +215,7 @@ class Losses:
 
     def _units(self, actions: Tensor) -> Tensor:
         """Convert chunks `[B, C, A]` of the env to `[B, C A]` in units of the range."""
-        return self._range.to(actions.device).units(actions).flatten(1)
+        return self._range.units(actions).flatten(1)
 
     def _alpha(self, like: Tensor) -> Tensor:
         """Return alpha, `[1]`, without gradients, on the device of `like`."""
