@@ -21,7 +21,8 @@ from rlcore.contracts.trajectory import Trajectory
 from rlcore.learner import collectives
 from rlcore.learner.micro_batches import MicroBatches
 from rlcore.learner.reference import ReferenceWeights
-from rlcore.learner.replay import ReplayStore, take_rows
+from rlcore.learner.replay import ReplayStore
+from rlcore.learner.rollout_rows import take_rows
 from rlcore.validation.algorithm import checked_row_losses
 from rlcore.validation.policy import check_evaluation
 

@@ -92,7 +92,7 @@ class Networks:
         They are final once a step was made. To list them at each step takes longer than to average
         them, if a network has many small tensors.
         """
-        found = {}
+        found: dict[str, tuple[list[Tensor], list[Tensor], bool]] = {}
         for name in self._polyak_factors:
             target = self.targets[name]
             online = self.online[name]

@@ -2,17 +2,17 @@
 
 Each rollout is an immutable segment: the light arrays of all ranks, and the inputs of this rank.
 Rows are numbered over the demonstrations and then over all segments, decision by decision in
-canonical order, so every rank draws the same rows. The next inputs of a decision are the inputs of
-the decision after it. Segments are saved by :mod:`rlcore.runs.replay_files`.
+canonical order, so every rank draws the same rows. Demonstrations are read by
+:mod:`rlcore.learner.demonstration_rows`, segments by :mod:`rlcore.learner.rollout_rows`; segments
+are saved by :mod:`rlcore.runs.replay_files`.
 
-Legend: T chunks, N columns, M decisions, B rows, C actions, H the policy's horizon.
+Legend: M decisions, B rows, C actions, H the policy's horizon.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,123 +27,9 @@ from rlcore.contracts.trajectory import Trajectory
 from rlcore.demonstrations.datasets import SupervisedSamples
 from rlcore.learner import collectives
 from rlcore.learner.demonstration_rows import INPUTS, DemonstrationRows
+from rlcore.learner.rollout_rows import RolloutRows, Segment, take_rows
 from rlcore.rollout.columns import LIGHT, NO_DECISION, append, take
 from rlcore.runs.replay_files import read_segment, segment_files, write_segment
-
-
-@dataclass(frozen=True)
-class Segment:
-    """The decisions of one rollout.
-
-    Attributes:
-        number: number of updates done before the rollout.
-        parts: number of files that the segment is saved in, one for each rank that collected it.
-        batch: light arrays of all ranks, and the inputs that this rank holds.
-    """
-
-    number: int
-    parts: int
-    batch: Trajectory
-
-    @cached_property
-    def decisions(self) -> tuple[Tensor, Tensor]:
-        """Return (chunk, column) of each decision, column by column: int64 `[M]` each."""
-        column, chunk = self.batch.valid.any(-1).T.nonzero(as_tuple=True)
-        return chunk, column
-
-    def __len__(self) -> int:
-        return len(self.decisions[0])
-
-    @cached_property
-    def success(self) -> Tensor:
-        """Return whether the episode of each decision succeeds, now or later: bool `[M]`."""
-        chunk, column = self.decisions
-        successful = self.batch.success & self.batch.valid.any(-1)
-        same_episode = self.batch.episode[chunk, column][:, None] == self.batch.episode.T[column]
-        return (same_episode & successful.T[column]).any(-1)
-
-    @property
-    def is_local(self) -> Tensor:
-        """Return for each decision whether this rank has its inputs: bool `[M]`."""
-        return self.batch.sample_index[self.decisions] != NO_DECISION
-
-    def inputs(self, rows: Tensor) -> dict[str, Tensor]:
-        """Return the inputs of rows, which this rank must hold: `{name: [B, ...]}`."""
-        chunk, column = (axis[rows] for axis in self.decisions)
-        index = self.batch.sample_index[chunk, column]
-        return {name: take_rows(array, index) for name, array in self.batch.inputs.items()}
-
-    def actions(self, rows: Tensor) -> dict[str, Tensor]:
-        """Return the chunks of rows as decided: `actions` float32 `[B, C, A]`."""
-        chunk, column = (axis[rows] for axis in self.decisions)
-        return {"actions": self.batch.actions[chunk, column]}
-
-    def targets(self, rows: Tensor, horizon: int) -> dict[str, Tensor]:
-        """Return actions `[B, H, A]` and mask `[B, H]`; see `action_targets` of
-        :class:`rlcore.contracts.learning.Replay`."""
-        chunk, column = (axis[rows] for axis in self.decisions)
-        chunks = -(-horizon // self.batch.valid.shape[-1])  # rounded up
-        positions, same_episode = _cells_from(self.batch, chunk, column, chunks)
-        executed = (self.batch.valid[positions] & same_episode[..., None]).flatten(1)  # [B, n C]
-        actions = self.batch.actions[positions].flatten(1, 2)
-        # executed actions first, in their order
-        order = (~executed).int().argsort(dim=1, stable=True)[:, :horizon]
-        count = executed.sum(1, keepdim=True)
-        step = torch.arange(horizon).expand(len(rows), -1)
-        # past the end of the episode, the last executed action is repeated
-        source = order.gather(1, step.minimum(count - 1))
-        return {
-            "actions": actions.gather(1, source[..., None].expand(-1, -1, actions.shape[-1])),
-            "mask": step < count,
-        }
-
-    def n_step_targets(self, rows: Tensor, chunks: int, gamma: float) -> dict[str, Tensor]:
-        """Return n-step targets: `rewards`, `discounts`, `valid`, `truncated`, `actions` and
-        `inputs.NAME`; see :class:`rlcore.contracts.learning.NStepTargets`."""
-        chunk, column = (axis[rows] for axis in self.decisions)
-        # n chunks with rewards, and the decision after them
-        positions, same_episode = _cells_from(self.batch, chunk, column, chunks + 1)
-        executed = self.batch.valid[positions] & same_episode[..., None]
-        decided = executed.any(-1)
-        executed[:, chunks:] = False
-        steps = executed.flatten(1)  # [B, (n + 1) C]
-        # the reward of the i-th executed step, from 0, is discounted by gamma^i
-        power = gamma ** (steps.cumsum(1) - 1)
-        rewards = torch.where(steps, self.batch.rewards[positions].flatten(1) * power, 0.0).sum(1)
-        terminated = (self.batch.terminated[positions].flatten(1) & steps).any(1)
-        truncated = (self.batch.truncated[positions].flatten(1) & steps).any(1) & ~terminated
-        # a decision that no step executed is the one at the final observation
-        has_inputs = self.batch.sample_index[positions] != NO_DECISION
-        final = same_episode & ~decided & has_inputs & ~terminated[:, None]
-        following = torch.where(final.any(1), final.int().argmax(1), chunks)[:, None]
-        continues = (decided | final).gather(1, following).squeeze(1)
-        discounts = torch.where(continues, gamma ** steps.sum(1), 0.0)
-        after = tuple(axis.gather(1, following).squeeze(1) for axis in positions)
-        # clamped, because the discount of a row without a next decision is 0
-        index = self.batch.sample_index[after].clamp(min=0)
-        inputs = {
-            f"{INPUTS}{name}": take_rows(array, index) for name, array in self.batch.inputs.items()
-        }
-        returns = {"rewards": rewards.float(), "discounts": discounts.float()}
-        known = {"valid": continues | terminated, "truncated": truncated}
-        return {**returns, **known, "actions": self.batch.actions[after], **inputs}
-
-    @cached_property
-    def bytes(self) -> int:
-        """Size on all ranks in bytes: light arrays of columns with a decision, and the inputs of
-        all decisions, final ones included. To be read on all ranks at once."""
-        light = [getattr(self.batch, name)[0, 0] for name in LIGHT]
-        chunks = len(self.batch.valid) * int(self.batch.valid.any(-1).any(0).sum())
-        total = chunks * sum(array.numel() * array.element_size() for array in light)
-        rows = int(collectives.all_sum(int((self.batch.sample_index != NO_DECISION).sum())))
-        for array in self.batch.inputs.values():
-            total += rows * array.shape[1:].numel() * array.element_size()
-        return total
-
-    def local_columns(self) -> Trajectory:
-        """Return the columns whose inputs this rank holds."""
-        columns = (self.batch.sample_index != NO_DECISION).any(0).nonzero().squeeze(1)
-        return take(self.batch, columns.tolist())
 
 
 class ReplayStore:
@@ -202,7 +88,9 @@ class ReplayStore:
 
     def _renumber(self) -> None:
         """Number the rows, after demonstrations or segments have changed."""
-        self._sources: list[Any] = [*self._demonstrations, *self._segments]
+        self._sources: list[Any] = [*self._demonstrations]
+        if self._segments:
+            self._sources.append(RolloutRows(self._segments))
         self._starts = torch.tensor([0, *map(len, self._sources)]).cumsum(0)
         demonstrations = sum(map(len, self._demonstrations))
         total = int(self._starts[-1])
@@ -293,11 +181,14 @@ class ReplayStore:
     def _gather(
         self, rows: Tensor, read: Callable[[Any, Tensor], Mapping[str, Tensor]]
     ) -> dict[str, Tensor]:
-        """Gather rows across demonstrations and segments, in the order of `rows`, on the device.
+        """Gather rows of demonstrations and rollouts, in the order of `rows`, on the device.
 
         Args:
             read: function that returns the arrays of one source, given row numbers within it.
         """
+        if len(self._sources) == 1:
+            (source,) = self._sources
+            return {name: array.to(self._device) for name, array in read(source, rows).items()}
         owner = torch.bucketize(rows, self._starts[1:], right=True)
         parts = []
         positions = []
@@ -355,30 +246,6 @@ class ReplayStore:
                 batch.sample_index[~batch.valid.any(-1)] = NO_DECISION
             self._segments.append(Segment(number, parts, batch))
         self._renumber()
-
-
-def take_rows(array: Tensor, rows: Tensor) -> Tensor:
-    """Return rows of an array, `array[rows]` for int64 `[B]`.
-
-    Indexing copies entry by entry on a CPU, which for rows of images takes 18 times as long.
-    """
-    return array.index_select(0, rows)
-
-
-def _cells_from(
-    batch: Trajectory, chunk: Tensor, column: Tensor, count: int
-) -> tuple[tuple[Tensor, Tensor], Tensor]:
-    """Find `count` consecutive cells of a column, beginning with each of B decisions.
-
-    Returns:
-        (chunk, column), int64 `[B, n]` each, clamped to the last chunk of the batch; and whether
-        the cell is in the batch and has the number of the same episode, bool `[B, n]`. Cells behind
-        a column may have that number too: no step was executed there.
-    """
-    chunks = chunk[:, None] + torch.arange(count)
-    positions = (chunks.clamp(max=len(batch.valid) - 1), column[:, None].expand_as(chunks))
-    same_episode = batch.episode[positions] == batch.episode[chunk, column][:, None]
-    return positions, (chunks < len(batch.valid)) & same_episode
 
 
 def _trajectory(tensors: Mapping[str, Tensor]) -> Trajectory:

@@ -18,6 +18,17 @@ def test_a_row_does_not_depend_on_its_neighbours():
     np.testing.assert_array_equal(together[1:2], alone)
 
 
+def test_each_row_has_the_draws_of_its_own_generator():
+    keys = RowKeys(((0, "a"), (0, "b", 7), (3,)))
+    own = [("x", *key) for key in keys.keys]
+    normal = [generator(*key).standard_normal((2, 3), dtype=np.float32) for key in own]
+    np.testing.assert_array_equal(keys.normal("x", (2, 3)), normal)
+    uniform = [generator(*key).random() for key in own]
+    np.testing.assert_array_equal(keys.uniform("x", ()), uniform)
+    np.testing.assert_array_equal(keys.uniform("x", (1,))[:, 0], uniform)
+    np.testing.assert_array_equal(keys.integers("x", 9), [generator(*k).integers(9) for k in own])
+
+
 def test_streams_of_one_row_are_independent():
     keys = RowKeys(((0, "a"),))
     assert not np.array_equal(keys.normal("x", (3,)), keys.normal("y", (3,)))

@@ -15,7 +15,7 @@ from rlcore.contracts.specs import ActionChannel, EnvSpec, PolicySpec, ReplayNee
 from rlcore.contracts.trajectory import Trajectory
 from rlcore.demonstrations.datasets import SupervisedSamples
 from rlcore.learner.replay import ReplayStore
-from rlcore.rollout.columns import canonical
+from rlcore.rollout.columns import LIGHT, canonical, take
 from rlcore.runs.learner_state import COUNTERS
 from rlcore.runs.replay_files import REPLAY, link_segments
 
@@ -270,6 +270,41 @@ def test_episodes_of_one_column_are_kept_apart():
     assert made.count("successes") == 1
     assert made.n_step_targets(torch.tensor([1]), chunks=1, gamma=0.5).discounts.tolist() == [0.0]
     assert made.action_targets(torch.tensor([1]))[1].tolist() == [[True, True, False, False]]
+
+
+def test_rows_of_rollouts_of_unequal_length_are_read_as_if_each_were_stored_alone():
+    whole = rollout()
+    cut = replace(whole, **{name: getattr(whole, name)[:2] for name in LIGHT})
+    rollouts = [take(cut, [0, 1]), whole]  # 4 and 5 decisions
+    together = store()
+    alone = []
+    for number, batch in enumerate(rollouts):
+        together.add(number, batch)
+        alone.append(store())
+        alone[-1].add(number, batch)
+    rows = torch.tensor([8, 0, 5, 3, 1, 4])
+    sources = [(1, 4), (0, 0), (1, 1), (0, 3), (0, 1), (1, 0)]  # rollout, and row within it
+    for chunks in (1, 2, 4):
+        read = [
+            together.inputs(rows)["x"],
+            together.actions(rows),
+            *together.action_targets(rows),
+            *vars(together.n_step_targets(rows, chunks=chunks, gamma=0.9)).values(),
+        ]
+        *tensors, next_inputs = read
+        for place, (number, row) in enumerate(sources):
+            own = alone[number]
+            one = torch.tensor([row])
+            expected = [
+                own.inputs(one)["x"],
+                own.actions(one),
+                *own.action_targets(one),
+                *vars(own.n_step_targets(one, chunks=chunks, gamma=0.9)).values(),
+            ]
+            *expected_tensors, expected_next = expected
+            for tensor, wanted in zip(tensors, expected_tensors, strict=True):
+                torch.testing.assert_close(tensor[place], wanted[0])
+            torch.testing.assert_close(next_inputs["x"][place], expected_next["x"][0])
 
 
 def test_failures_are_left_out_on_request():
