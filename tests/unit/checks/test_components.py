@@ -65,6 +65,7 @@ def actions_of_other_units(facts):
     [
         (policy(action_dim=7), ("actor.model.action_dim", "must be 2", "got 7")),
         (policy(evaluation_only="fixed actions"), ("runner.only_eval", "fixed actions")),
+        (policy(has_logprobs=False), ("algorithm must not be plain", "log-probs", "toy")),
         (policy(num_images=2), ("num_images_in_input", "top", "at most 1", "got 2")),
         (policy(state_dim=1), ("state of toy", "at most 1", "got 2")),
         (policy(action_horizon=1), ("num_action_chunks", "at most 1", "got 2")),
@@ -78,6 +79,14 @@ def actions_of_other_units(facts):
 )
 def test_parts_that_do_not_fit_each_other_are_refused(facts, reported, change, words):
     reported(change(facts()), *words)
+
+
+def test_what_compares_no_logprobs_trains_a_policy_without_any(facts, problems):
+    """And a critic that an algorithm wants is not asked for where log-probs are missing already."""
+    without = policy(has_logprobs=False, value_dim=0)(facts())
+    assert problems(algorithm(exact_logprobs=False)(without)) == []
+    (problem,) = problems(algorithm(values=True)(without))
+    assert "log-probs" in problem
 
 
 @pytest.mark.parametrize(
