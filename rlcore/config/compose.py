@@ -166,15 +166,20 @@ def _load_values(
     layers = _key_layers(catalog, parsed)
     overridden = [path for override in parsed for path in keys_of(override)]
     require_values(source, saved, overridden)
+
+    def require_trust(config: RunConfig) -> None:
+        if not trust:
+            require_trusted_keys(source, config, overridden)
+
     try:
-        config = bind_layers(deepcopy(saved), layers, catalog.registry, run=run)
+        config = bind_layers(
+            deepcopy(saved), layers, catalog.registry, run=run, require_trust=require_trust
+        )
         _require(config, require, catalog)
     except ConfigError as error:
         _check_file_alone(source, saved, require, catalog)
         # an IncompleteRecipeError would hand out a draft that require_trusted_keys has not checked
         raise ConfigError(error.message, hint=error.hint) from None
-    if not trust:
-        require_trusted_keys(source, config, overridden)
     config = replace(config, recipe=composable_recipe(config.recipe, catalog.groups))
     config.freeze()
     return config

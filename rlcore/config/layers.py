@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import fields
 from pathlib import Path
 
 from rlcore.config import instructions, schema_tree
@@ -54,6 +56,7 @@ def bind_layers(
     origin: RecipeConfig | None = None,
     sources: Sources | None = None,
     run: Path | None = None,
+    require_trust: Callable[[RunConfig], None] | None = None,
 ) -> RunConfig:
     """Merge the values of the files and then each layer, and bind the result to the schema.
 
@@ -63,6 +66,8 @@ def bind_layers(
         origin: what the run is composed from; None for a configuration that was composed before.
         sources: the files that it is composed from; None for a configuration that was saved.
         run: the folder of the run that saved the values; None for values that are composed.
+        require_trust: raises an error for a saved configuration that sets keys which load code, and
+            may not; None for values of this process.
 
     Returns:
         The frozen configuration.
@@ -86,7 +91,9 @@ def bind_layers(
     if name is not None:  # values of files and of the command line still win
         root.runner.logger.experiment_name = name
     values: Values = {}
-    for layer in raw:
+    merge(values, raw[0], root)
+    saved = deepcopy(values)
+    for layer in raw[1:]:
         merge(values, layer, root)
     errors: list[UserError] = [*_missing_values(values, root)]
     config = bind(values, root)
@@ -108,10 +115,23 @@ def bind_layers(
             if origin is not None:
                 with collect_errors(errors):
                     env.derive()
+    if origin is None:
+        if require_trust is not None:
+            require_trust(config)  # deriving loads code of the env
+        _derive_again(config, saved, raw[1:])
     config.freeze()
     if errors:
         raise IncompleteRecipeError(errors, config)
     return config
+
+
+def _derive_again(config: RunConfig, saved: Values, layers: Sequence[Values]) -> None:
+    """Let envs derive keys anew that depend on keys which `layers` set."""
+    for side, env in config.env.sides.items():
+        path = f"env.{side}"
+        written = {name.lower() for layer in layers for name in schema_tree.find(layer, path, {})}
+        given = {field.name for field in fields(env) if field.name.lower() in written}
+        env.derive_again(schema_tree.find(saved, path, {}), given)
 
 
 def _missing_values(values: Values, root: RunConfig) -> Iterator[ConfigError]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,7 +108,17 @@ class EnvConfig(Settings):
         """Set keys that are null from what the env itself states, such as its time limit.
 
         Called while a configuration is composed. The configuration of an earlier run already has
-        the derived values, so this is not called when that is loaded.
+        the derived values, so :meth:`derive_again` is called when that is loaded.
+        """
+
+    def derive_again(self, saved: Mapping[str, Any], given: Set[str]) -> None:
+        """Set keys anew that an earlier run derived from keys that have other values now.
+
+        Called when the configuration of an earlier run is loaded, and when one is changed.
+
+        Args:
+            saved: the values of the run, by the name of the key.
+            given: names of the keys that are set now; their values stay.
         """
 
     def resolve(self, spec: ComponentSpec) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
+from typing import Any
 
-from rlcore.contracts.errors import UserError
-from rlcore_env_gymnasium.modules import folder_of
+from rlcore.contracts.errors import UserError, warn
+from rlcore_env_gymnasium.modules import folder_of, module_of
 from rlcore_env_gymnasium.settings import GymnasiumConfig
 from rlcore_env_gymnasium.spec import (
     UNLIMITED,
@@ -20,13 +22,39 @@ from rlcore_env_gymnasium.spec import (
 )
 from rlcore_env_gymnasium.usual import UsualEnv, usual_env
 
+OF_KWARGS = ("cameras", "states")
+"""Keys that are derived from the arguments of an env."""
+OF_ID = (*OF_KWARGS, "kwargs", "actions", "success", "instruction", "max_episode_steps")
+"""Keys that are derived from its id."""
+
 
 @dataclass
 class ComposedGymnasiumConfig(GymnasiumConfig):
     """The settings of a gymnasium env as a run composes them: keys that are null are filled in."""
 
     def derive(self) -> None:
+        if self.module_path is None:
+            self.module_path = folder_of(self.id)
         fill(self)
+
+    def derive_again(self, saved: Mapping[str, Any], given: Set[str]) -> None:
+        changed = [name for name in ("id", "kwargs") if getattr(self, name) != saved.get(name)]
+        if given.isdisjoint(changed):
+            return
+        derived = OF_ID if "id" in changed else OF_KWARGS
+        anew = [name for name in derived if name not in given]
+        for name in anew:
+            setattr(self, name, None)
+        # of a module that the run names, the current folder may hold another one
+        if module_of(self.id) != module_of(saved.get("id", "")) and "module_path" not in given:
+            self.module_path = folder_of(self.id)
+        fill(self)
+        different = [name for name in sorted(anew) if getattr(self, name) != saved.get(name)]
+        if different:
+            warn(
+                f"gymnasium: the run had another {' and '.join(changed)}, so these keys follow "
+                f"{self.id}: {', '.join(different)}; to keep the run's values, give them too"
+            )
 
 
 def fill(config: GymnasiumConfig) -> None:
@@ -38,8 +66,6 @@ def fill(config: GymnasiumConfig) -> None:
     Raises:
         ConfigError: a large part of the observation would become a state unasked.
     """
-    if config.module_path is None:
-        config.module_path = folder_of(config.id)
     usual = usual_env(config.id)
     if usual is not None and config.kwargs is None:
         config.kwargs = dict(usual.kwargs) or None

@@ -13,12 +13,21 @@ from importlib.util import find_spec
 from rlcore_simulation import known_paths
 
 RECORD = "module_folders"
-"""Name of the user's record of folders whose modules their runs have imported."""
+"""Name of the user's record of folders whose modules their runs have imported.
+
+A folder is trusted as a whole: the run of another person may then import any module in it. Python
+does the same with a folder in PYTHONPATH, since a module may import its neighbours.
+"""
+
+
+def module_of(ident: str) -> str:
+    """Return the top module that an id names, as in `module.part:Name-v0`; "" if it names none."""
+    return ident.rpartition(":")[0].partition(".")[0]
 
 
 def folder_of(ident: str) -> str | None:
     """Return the current folder, if the module in `module:Name-v0` is in it and nowhere else."""
-    top = ident.rpartition(":")[0].partition(".")[0]
+    top = module_of(ident)
     if not top.isidentifier():
         return None
     here = os.getcwd()
@@ -32,7 +41,7 @@ def folder_of(ident: str) -> str | None:
 
 
 def note(folder: str) -> None:
-    """Record a folder from which a run that the user started imports a module."""
+    """Record a folder from which a run that the user started imports a module, as trusted."""
     known_paths.add(RECORD, folder)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from rlcore_env_gymnasium.derive import fill
+from rlcore_env_gymnasium.modules import folder_of
 from rlcore_env_gymnasium.settings import GymnasiumConfig
 from rlcore_env_gymnasium.spec import camera_sources, env_spec, facts_of, state_parts
 
@@ -24,7 +25,7 @@ def mapping_of(ident: str) -> str:
     Raises:
         UserError: gymnasium can't make the env.
     """
-    config = GymnasiumConfig(id=ident)
+    config = GymnasiumConfig(id=ident, module_path=folder_of(ident))
     fill(config)
     facts = facts_of(config)
     success = config.success or UNSOLVED

@@ -19,7 +19,7 @@ from rlcore_env_gymnasium.usual import USUAL_ENVS, usual_env
 
 import rlcore
 from rlcore.api import compose
-from rlcore.contracts.errors import ConfigError
+from rlcore.contracts.errors import ConfigError, RunWarning
 
 PUSHT = """
 import gymnasium, numpy as np
@@ -195,6 +195,55 @@ def test_the_recipe_of_a_run_imports_no_other_module_of_its_name(tmp_path, monke
     recipe = recipe_of(config)
     assert not imported.exists()
     assert recipe.env.train == config.env.train and recipe.env.train.module_path == str(own)
+
+
+def test_what_another_id_is_registered_with_replaces_that_of_a_run(tmp_path):
+    """Acrobot-v1 has 500 steps and pictures of 500 x 500, MountainCar-v0 200 steps."""
+    words = ("env=gymnasium", "env.*.id=Acrobot-v1", "env.eval.instruction=swing up")
+    file = tmp_path / "config.yaml"
+    file.write_text(to_yaml(compose(*words, "env.*.states=[]", require=("env",))))
+    same = load(file, ["env.eval.id=Acrobot-v1", "env.eval.image_size=32"]).env.eval
+    assert (same.max_episode_steps, same.instruction, same.states) == (500, "swing up", [])
+    with pytest.warns(RunWarning, match="instruction, max_episode_steps, states, success"):
+        other = load(file, ["env.eval.id=MountainCar-v0"]).env
+    assert (other.eval.max_episode_steps, other.eval.success) == (200, "return:-110")
+    assert (other.eval.instruction, other.eval.states) == (None, ["observation"])
+    assert other.train.max_episode_steps == 500
+    kept = ("env.eval.max_episode_steps=500", "env.eval.STATES=[]")  # the values of before
+    with pytest.warns(RunWarning):
+        given = load(file, ["env.eval.id=MountainCar-v0", *kept]).env.eval
+    assert (given.max_episode_steps, given.states) == (500, [])
+    with pytest.warns(RunWarning, match="states"):
+        blind = load(file, ["env.eval.kwargs={}"]).env.eval
+    assert (blind.instruction, blind.states) == ("swing up", ["observation"])
+
+
+def test_another_class_of_a_module_is_found_where_the_run_found_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    (tmp_path / "my_two_bots.py").write_text(
+        BOT.replace("my_bot", "my_two_bots") + "class Other(Bot):\n    pass\n"
+    )
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    words = ("env=gymnasium", "env.train.id=my_two_bots:Bot-v0")
+    file = tmp_path / "config.yaml"
+    file.write_text(to_yaml(compose(*words, require=("env",))))
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with pytest.raises(ConfigError, match="module_path"):  # of a stranger; nothing is imported
+        load(file, ["env.eval.id=my_two_bots:Other"])
+    config = load(file, ["env.eval.id=my_two_bots:Other"], trust=True)
+    assert config.env.eval.module_path == config.env.train.module_path == str(tmp_path)
+    assert (config.env.train.max_episode_steps, config.env.eval.max_episode_steps) == (12, 100)
+    other = load(file, ["env.eval.id=CartPole-v1"], trust=True)
+    assert other.env.eval.module_path is None and other.env.eval.max_episode_steps == 500
+    # a run of before that names a module finds none of the current folder
+    file.write_text(file.read_text().replace(f"module_path: {tmp_path}", "module_path: null"))
+    monkeypatch.chdir(tmp_path)
+    assert load(file, ["env.eval.kwargs={}"]).env.eval.module_path is None
+    assert load(file, ["env.eval.id=my_bot_too:Bot"]).env.eval.module_path is None
+    (tmp_path / "my_bot_too.py").write_text(BOT)
+    named = load(file, ["env.eval.id=my_bot_too:Bot"])
+    assert named.env.eval.module_path == str(tmp_path) and named.env.train.module_path is None
 
 
 def test_a_class_that_is_not_registered_is_an_env_too(tmp_path, monkeypatch):
