@@ -32,7 +32,7 @@ class GymnasiumConfig(SimulatedEnvConfig):
     )
     module_path: str | None = key(
         "folder in which the module of the id is looked for, after all others; null: the current "
-        "one, if it has that module",
+        "one, if it has that module. A run that you start with it trusts all modules of the folder",
         place="path",
         trusted=TrustedKey(
             "imports modules from", (None,), allowed="rlcore_env_gymnasium.modules:known"
