@@ -146,7 +146,13 @@ class Networks:
 
 
 def make_networks(
-    algorithm: NetworkAlgorithm, policy: Policy, inputs: Inputs, *, named: str, seed: int
+    algorithm: NetworkAlgorithm,
+    policy: Policy,
+    inputs: Inputs,
+    *,
+    named: str,
+    seed: int,
+    acting: Mapping[str, nn.Module] | None = None,
 ) -> Networks:
     """Build the networks of an algorithm. Their initial weights depend on `seed` alone; those of an
     encoder are the policy's.
@@ -155,6 +161,7 @@ def make_networks(
         policy: gives its spec, and copies of its encoder for networks that encode.
         inputs: one row of inputs, as the policy prepares them.
         named: name of the algorithm, for error messages.
+        acting: networks that act already, by name; their encoders are used, not copied again.
 
     Raises:
         AlgorithmError: `networks()` returned other networks than `AlgorithmNeeds.networks` lists,
@@ -181,8 +188,11 @@ def make_networks(
             "acts_with='target' has a polyak factor",
             hint="AlgorithmNeeds.networks and networks() must agree",
         )
+    present = acting or {}
     encoders = {
-        network.name: _frozen_encoder(policy, named)
+        network.name: present[network.name]
+        if network.name in present
+        else _frozen_encoder(policy, named)
         for network in needs.networks
         if network.encodes
     }

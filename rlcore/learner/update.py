@@ -121,6 +121,7 @@ class Learner:
                 inputs,
                 named=algorithm_config.name,
                 seed=seed,
+                acting=None if self._acting is None else dict(self._acting.networks.items()),
             )
             if self._acting is not None:
                 self._networks.share_acting(self._acting.networks)

@@ -106,8 +106,10 @@ class Encoding(ToyPolicy):
         super().__init__(config, env)
         self.spec = replace(self.spec, feature_size=3)
         self.features = nn.Linear(2, 3)
+        self.copies = 0
 
     def frozen_encoder(self):
+        self.copies += 1
         return copy.deepcopy(self.features).requires_grad_(False)
 
 
@@ -134,6 +136,7 @@ def test_an_encoder_is_a_copy_that_no_update_changes(play):
     acting = reading(policy)
     actor = ActorConfig(global_batch_size=4, micro_batch_size=4)
     learner = Learner(acting, Reading(), actor, AlgorithmConfig(name="reading"), seed=0, env=ENV)
+    assert policy.copies == 1  # a second one would take as much memory as the policy for a moment
     began = policy.features.weight.detach().clone()
     with torch.no_grad():
         policy.features.weight.add_(1.0)
