@@ -25,6 +25,7 @@ from rlcore.files.damaged_files import damaged_error
 from rlcore.runs.env_facts import EnvFacts
 from rlcore_data_lerobot.frames import FrameForm, TableFrames, VideoFrames
 from rlcore_data_lerobot.index import Index
+from rlcore_data_lerobot.kept_surveys import survey_of
 from rlcore_data_lerobot.mapping import Camera, FeatureMapping, Source
 from rlcore_data_lerobot.parquet import open_parquet
 from rlcore_data_lerobot.plausibility import contradictions
@@ -32,7 +33,6 @@ from rlcore_data_lerobot.rows import EpisodeRows, RowReader
 from rlcore_data_lerobot.survey import (
     Part,
     Survey,
-    Surveyor,
     check_end,
     check_numbers,
     late_episodes,
@@ -181,7 +181,7 @@ class LeRobotSet:
     def _survey(self) -> Survey:
         """Read and check the rows of all episodes; for rlcore's own data sets, use its records."""
         if self._rows is None:
-            return Surveyor(self.index, self.mapping, self._reader, self._described).survey()
+            return survey_of(self.index, self.mapping, self._reader, self._described)
         pairs = zip(self._rows, self.index.entries, strict=True)
         return Survey(
             [Part(row, entry, 0, entry.length, row.task_description) for row, entry in pairs]
