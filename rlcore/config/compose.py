@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from copy import deepcopy
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -16,12 +16,13 @@ from hydra.core.override_parser.types import Override
 from omegaconf import OmegaConf
 
 from rlcore.config import schema_tree
-from rlcore.config.catalog import BY_RECIPE, COMPONENT_GROUPS, Catalog
+from rlcore.config.catalog import BY_RECIPE, COMPONENT_GROUPS, EXPERIMENT, Catalog
 from rlcore.config.choices import choices_by_side, with_missing_side
 from rlcore.config.hydra_compose import compose_files
 from rlcore.config.layers import IncompleteRecipeError, bind_layers
 from rlcore.config.overrides import keys_of, nest, parse_overrides, split
 from rlcore.config.recipes import check_recipes, parse_scalars, read_scalars
+from rlcore.config.run_name import run_name
 from rlcore.config.schema import RecipeConfig, RunConfig
 from rlcore.config.schema.sources import MISSING, FileValues, Sources
 from rlcore.config.swap_component import fit_recipe
@@ -271,6 +272,31 @@ def _chosen_on_this_machine(config: RunConfig, values: Values) -> list[str]:
         if key.path.startswith(tuple(same_env)) and key.trusted and key.trusted.allowed
         if key.value is not None and schema_tree.find(values, key.path) is None
     ]
+
+
+def shared_name(config: RunConfig, groups: Collection[str]) -> str | None:
+    """Return the name of runs that differ from `config` in what they choose from some groups.
+
+    Args:
+        groups: names of groups without a side, e.g. `{"model"}`.
+
+    Returns:
+        The name that a file of a shared choice sets, or else that of the shared choices
+        (:func:`rlcore.config.run_name.run_name`); None if they share no recipe and no component.
+
+    Raises:
+        ConfigError, PluginError: the choices of `config` do not compose here.
+    """
+    if EXPERIMENT in groups:
+        return None
+    options = sources_of(config).files.choices
+    name = config.runner.logger.experiment_name
+    if name != run_name(options):
+        return name
+    shared = {
+        group: option for group, option in options.items() if group.split("/")[0] not in groups
+    }
+    return run_name(shared)
 
 
 def sources_of(config: RunConfig, registry: Registry | None = None) -> Sources:

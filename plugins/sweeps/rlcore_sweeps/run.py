@@ -15,9 +15,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rlcore.checks import places
 from rlcore.config.catalog import COMPONENT_GROUPS, EXPERIMENT
-from rlcore.config.compose import sources_of
+from rlcore.config.compose import shared_name
 from rlcore.config.overrides import quote
-from rlcore.config.run_name import run_name
 from rlcore.config.schema import LoggerConfig, RunConfig
 from rlcore.contracts.errors import ConfigError, UserError
 from rlcore.files import lock
@@ -183,16 +182,9 @@ def _shared_name(request: SweepRequest, choices: JobChoices, config: RunConfig) 
     """
     given = {key_of(word) for word in request.words}
     groups = {key.split("/")[0] for key in given - set(map(key_of, choices.fixed))}
-    name = config.runner.logger.experiment_name
     if NAME in given or groups.isdisjoint((EXPERIMENT, *COMPONENT_GROUPS)):
-        return name
-    if EXPERIMENT in groups:
-        return SEVERAL
-    options = sources_of(config).files.choices
-    if name != run_name(options):  # a file sets it
-        return name
-    shared = {key: option for key, option in options.items() if key.split("/")[0] not in groups}
-    return run_name(shared) or SEVERAL
+        return config.runner.logger.experiment_name
+    return shared_name(config, groups) or SEVERAL
 
 
 def _config_of_job(request: SweepRequest, choices: JobChoices) -> RunConfig | None:
