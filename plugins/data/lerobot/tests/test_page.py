@@ -41,7 +41,8 @@ def test_the_lines_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     shown = re.findall(r"```yaml\n(.+?)```", text, re.DOTALL)
     for name, content in zip(("pots.yaml", "both.yaml"), shown, strict=True):
         (tmp_path / name).write_text(content)
-    for number, line in enumerate((own, described, mixed)):
+    # only a run with an algorithm can be resumed for reinforcement learning
+    for number, line in enumerate(([*own, "algorithm=ppo"], described, mixed)):
         name = f"runner.logger.experiment_name=run{number}"
         assert main([*line, *QUICK, *LEARN, name]) == 0
     # what was learned acts, and reinforcement learning goes on with it
@@ -54,3 +55,8 @@ def test_the_lines_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert Path(learned.config.actor.model.model_path or "").parent.name == "step_000000"
     assert main(["resume", "logs/run0", "runner.max_epochs=1"]) == 0
     assert rlcore.open_run("logs/run0").checkpoint().step == 1
+    (train,) = re.findall(r"`rlcore (train [^`]*/sft)`", " ".join(text.split()))
+    words = shlex.split(train.replace("RUN", "logs/run1"))
+    name = "runner.logger.experiment_name=run3"
+    assert main([*words, *QUICK, *LEARN[1:], "runner.max_epochs=1", name]) == 0
+    assert rlcore.open_run("logs/run3").checkpoint().step == 1
