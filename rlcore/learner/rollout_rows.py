@@ -136,14 +136,14 @@ class RolloutRows:
     def _samples(self, numbers: Tensor) -> dict[str, Tensor]:
         """Return the inputs of samples `[B]`, which are numbered over the segments."""
         ordered, order = numbers.sort(stable=True)
-        bounds = torch.searchsorted(ordered, self._first_sample).tolist()
-        parts = []
-        for index, segment in enumerate(self._segments):
-            begin, end = bounds[index : index + 2]
-            if begin < end:
-                local = ordered[begin:end] - self._first_sample[index]
-                inputs = segment.batch.inputs
-                parts.append({name: take_rows(array, local) for name, array in inputs.items()})
+        owner = torch.bucketize(ordered, self._first_sample[1:], right=True)
+        local = ordered - self._first_sample[owner]
+        counts = owner.bincount(minlength=len(self._segments)).tolist()
+        parts = [
+            {name: take_rows(array, index) for name, array in segment.batch.inputs.items()}
+            for segment, index in zip(self._segments, local.split(counts), strict=True)
+            if len(index)
+        ]
         back = order.argsort()
         return {
             name: take_rows(torch.cat([part[name] for part in parts]), back) for name in parts[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ from rlcore.contracts.specs import ActionChannel, EnvSpec, PolicySpec, ReplayNee
 from rlcore.contracts.trajectory import Trajectory
 from rlcore.demonstrations.datasets import SupervisedSamples
 from rlcore.learner.replay import ReplayStore
-from rlcore.rollout.columns import LIGHT, canonical, take
+from rlcore.rollout.columns import canonical
 from rlcore.runs.learner_state import COUNTERS
 from rlcore.runs.replay_files import REPLAY, link_segments
 
@@ -274,8 +274,13 @@ def test_episodes_of_one_column_are_kept_apart():
 
 def test_rows_of_rollouts_of_unequal_length_are_read_as_if_each_were_stored_alone():
     whole = rollout()
-    cut = replace(whole, **{name: getattr(whole, name)[:2] for name in LIGHT})
-    rollouts = [take(cut, [0, 1]), whole]  # 4 and 5 decisions
+    by_place = [
+        field.name for field in fields(Trajectory) if field.name not in ("inputs", "replay")
+    ]
+    cut = {name: getattr(whole, name)[:2] for name in by_place}
+    cut["sample_index"] = torch.tensor([[0, 2], [1, 3]])
+    inputs = {name: array[[0, 1, 3, 4]] for name, array in whole.inputs.items()}
+    rollouts = [replace(whole, **cut, inputs=inputs, replay={}), whole]  # 4 and 5 decisions
     together = store()
     alone = []
     for number, batch in enumerate(rollouts):
