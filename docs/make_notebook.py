@@ -23,7 +23,7 @@ def notebook() -> str:
     for number, part in enumerate(BLOCK.split(text)):  # every second part is code
         if not part.strip():
             continue
-        cell = {"cell_type": "markdown", "id": f"cell-{number}", "metadata": {}}
+        cell: dict[str, object] = {"cell_type": "markdown", "id": f"cell-{number}", "metadata": {}}
         if number % 2:
             cell |= {"cell_type": "code", "execution_count": None, "outputs": []}
         cells.append(cell | {"source": part.strip().splitlines(keepends=True)})
