@@ -183,6 +183,8 @@ class ReplayStore:
     ) -> dict[str, Tensor]:
         """Gather rows of demonstrations and rollouts, in the order of `rows`, on the device.
 
+        Without rows the arrays have the names and shapes of others, and no row.
+
         Args:
             read: function that returns the arrays of one source, given row numbers within it.
         """
@@ -192,7 +194,8 @@ class ReplayStore:
         owner = torch.bucketize(rows, self._starts[1:], right=True)
         parts = []
         positions = []
-        for index in owner.unique().tolist():
+        # of a step's rows a rank may hold none: then the first source tells names and shapes
+        for index in owner.unique().tolist() or [0]:
             position = (owner == index).nonzero().squeeze(1)
             parts.append(read(self._sources[index], rows[position] - self._starts[index]))
             positions.append(position)

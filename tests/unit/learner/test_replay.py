@@ -99,6 +99,21 @@ def test_rows_are_counted_column_by_column_and_success_is_the_whole_episodes():
     assert set(made.sample(200, "all", (0, "a")).tolist()) == set(range(3, 13))
 
 
+@pytest.mark.parametrize("has_demonstrations", [False, True])
+def test_a_rank_that_holds_no_row_of_a_step_gets_empty_arrays(has_demonstrations):
+    made = store()
+    made.add(0, rollout())
+    if has_demonstrations:
+        made.add_demonstrations(shown(3))
+    none = torch.zeros(0, dtype=torch.int64)
+    assert {name: tuple(array.shape) for name, array in made.inputs(none).items()} == {
+        "x": (0, 1),
+        "image": (0, 4, 4, 3),
+    }
+    actions, mask = made.action_targets(none)
+    assert (len(actions), mask.shape, mask.dtype) == (0, actions.shape[:2], torch.bool)
+
+
 def test_tasks_have_equal_shares_of_drawn_successes():
     made = store()
     for number, task in enumerate([2, 2, 2, 7]):  # 5 decisions each, 3 of them of successes
