@@ -35,7 +35,9 @@ COMMON = (
     "cluster.component_placement={env: 0, rollout: 0, actor: 0}",
 )
 LORA = ("actor.model.is_lora=true", "actor.model.lora_rank=4")
-MODELS = ("openvla_tiny", "openvla_oft_tiny", "pi0_tiny")
+MODELS = ("openvla_tiny", "openvla_oft_tiny", "pi0_tiny", "smolvla_tiny")
+FLOWS = {"pi0_tiny": "openpi", "smolvla_tiny": "smolvla"}
+"""The section of keys of each flow policy."""
 
 
 def built(config: RunConfig, **changes):
@@ -105,7 +107,7 @@ def assert_alike(expected, got, atol: float) -> None:
 
 
 def lora(model: str, base: Path) -> list[str]:
-    more = ["actor.model.openpi.train_expert_only=false"] if model == "pi0_tiny" else []
+    more = [f"actor.model.{FLOWS[model]}.train_expert_only=false"] if model in FLOWS else []
     return [*LORA, *more, f"actor.model.model_path={base}"]
 
 

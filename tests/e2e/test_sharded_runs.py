@@ -172,9 +172,10 @@ def test_every_other_command_takes_its_checkpoint(
 @pytest.mark.parametrize(
     "words",
     [["model=pi0_tiny", "algorithm=ppo"],
+     ["model=smolvla_tiny", "algorithm=ppo"],
      ["model=openvla_oft_tiny", "algorithm=grpo", "algorithm.group_size=2",
       "actor.model.is_lora=true", "algorithm.kl_beta=0.01"]],
-    ids=["pi0", "OpenVLA-OFT with adapters"],
+    ids=["pi0", "SmolVLA", "OpenVLA-OFT with adapters"],
 )  # fmt: skip
 def test_models_of_ours_are_trained_saved_and_gone_on_with(tmp_path: Path, words: Sequence[str]):
     """What acts after an update has the weights that were divided: an evaluation of the checkpoint

@@ -199,6 +199,26 @@ def pi0(**settings: Any) -> Callable[[], Any]:
     return make
 
 
+def smolvla(**settings: Any) -> Callable[[], Any]:
+    def make() -> Any:
+        from rlcore_model_smolvla.policy import make as build
+        from rlcore_model_smolvla.settings import SmolVLAConfig, SmolVLAModelConfig
+
+        own = {key: settings[key] for key in settings if key in vars(SmolVLAConfig())}
+        rest = {key: settings[key] for key in settings if key not in own}
+        config = SmolVLAModelConfig(
+            num_action_chunks=4,
+            add_value_head=True,
+            **rest,
+            smolvla=SmolVLAConfig(**{**PI0, "train_expert_only": False, **own}),
+        )
+        policy = build(config, env_spec=fake_env())
+        policy.set_checkpointing(True)
+        return policy
+
+    return make
+
+
 def tokens(name: str, **settings: Any) -> Callable[[], Any]:
     def make() -> Any:
         from importlib import import_module
@@ -242,6 +262,10 @@ CASES: dict[str, Case] = {
     "pi0-warm-up": Case(pi0(value_after_vlm=True), {"critic_warmup_updates": 1}, **SMALL),
     "pi0-uneven": Case(pi0(), **SMALL, shares=(3, 1, 0, 0)),
     "pi0-lora": Case(pi0(is_lora=True, lora_rank=4, precision="bf16"), **SMALL),
+    "smolvla": Case(smolvla(), **SMALL),
+    "smolvla-bf16": Case(smolvla(precision="bf16", train_expert_only=True), **SMALL),
+    "smolvla-vlm-critic": Case(smolvla(value_after_vlm=True), **SMALL),
+    "smolvla-lora": Case(smolvla(is_lora=True, lora_rank=4), **SMALL),
     "openvla": Case(tokens("openvla"), **GRPO, **SMALL),
     "openvla-lora": Case(tokens("openvla", is_lora=True, lora_rank=4), **GRPO, **SMALL),
     "oft": Case(tokens("openvla_oft"), **GRPO, **SMALL),

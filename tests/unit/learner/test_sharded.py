@@ -21,7 +21,8 @@ from sharded_cases import CASES, HERE, OPTIM, kept, run
 SECONDS = 1500.0
 STRATEGIES = ["whole", "host"]
 FOUR = ["hybrid", "pi0-uneven"]
-MODELS = [name for name in CASES if name.startswith(("pi0", "open", "oft")) and name not in FOUR]
+OURS = ("pi0", "smolvla", "open", "oft")
+MODELS = [name for name in CASES if name.startswith(OURS) and name not in FOUR]
 GO_ON = ["reference", "pi0-lora", "oft-lora"]
 FP32 = 2.0**-24
 BF16 = 2.0**-9  # half a unit in the last place of a number near 1

@@ -145,8 +145,12 @@ class TransformerLayer(nn.Module):
             mask: keys that each query may attend to, past ones first.
             past: the VLM's keys and values, for the expert; None: attend to x alone.
             condition: `[B, W]`, for adaptive norms.
-            keys_only: compute only keys and values, and return x unchanged.
+            keys_only: compute only keys and values, and return x unchanged; with cross-attention
+                they are those that it maps from `past`, and only these two are used.
         """
+        if keys_only and isinstance(self.self_attn, CrossAttention):
+            assert past is not None
+            return x, self.self_attn.mapped(past)
         normed, gate = self.input_layernorm(x, condition)
         if keys_only:
             return x, self.self_attn.keys_values(normed, rotate)
@@ -215,6 +219,25 @@ class TransformerStack(nn.Module):
         cache.append(own)
         return cache, None
 
+    def mapped(
+        self, past: list[KeysValues], rotate: Rotation, mask: AttentionMask
+    ) -> list[KeysValues]:
+        """Return what :meth:`extend` needs: in layers of cross-attention, the mapped `past`.
+
+        Layers are called, not their attention, because a call gathers the weights of a layer whose
+        parameters are sharded.
+
+        Args:
+            past: keys and values of each layer of the VLM.
+            rotate, mask: as for :meth:`extend`.
+        """
+        return [
+            layer(before.keys, rotate, mask, before, None, keys_only=True)[1]
+            if isinstance(layer.self_attn, CrossAttention)
+            else before
+            for layer, before in zip(self.stack, past, strict=True)
+        ]
+
     def extend(
         self,
         x: Tensor,
@@ -231,7 +254,7 @@ class TransformerStack(nn.Module):
 
         Args:
             x, rotate, mask, condition: as for :meth:`TransformerLayer.forward`.
-            past: keys and values of each layer, for cross-attention those it mapped.
+            past: keys and values of each layer, with cross-attention the result of :meth:`mapped`.
             cross_rotate: rotary embedding of x's positions in layers of cross-attention.
         """
         x = x.to(self.dtype)

@@ -183,16 +183,13 @@ class SmolVLANetwork(FlowNetwork):
         """Run the VLM once, and map its keys and values for the layers of cross-attention."""
         layers, output, mask = self.read_prefix(inputs, state, need_output=need_output)
         own = torch.arange(self.size.action_horizon, device=mask.device)
+        cross_rotate = self.expert.rotation(own.expand(len(mask), -1))
+        attended = self._suffix_mask(mask)
         return PrefixCache(
-            [
-                layer.self_attn.mapped(past)
-                if isinstance(layer.self_attn, CrossAttention)
-                else past
-                for layer, past in zip(self.expert.stack, layers, strict=True)
-            ],
-            self._suffix_mask(mask),
+            self.expert.mapped(layers, cross_rotate, AttentionMask(attended)),
+            attended,
             self.expert.rotation(mask.sum(dim=1, keepdim=True) + own),
-            self.expert.rotation(own.expand(len(mask), -1)),
+            cross_rotate,
             output,
         )
 
