@@ -85,11 +85,19 @@ class RolloutRows:
     def __init__(self, segments: Sequence[Segment]) -> None:
         self._segments = segments
         # a chunk that pads a shorter segment has no decision and no executed step
-        self._light = append([replace(segment.batch, inputs={}, replay={}) for segment in segments])
+        light = append([replace(segment.batch, inputs={}, replay={}) for segment in segments])
+        # the segments keep their own arrays, so only those that are read are kept twice
+        self._valid = light.valid
+        self._rewards = light.rewards
+        self._terminated = light.terminated
+        self._truncated = light.truncated
+        self._actions = light.actions
+        self._episode = light.episode
+        self._sample_index = light.sample_index
         counts = [int((s.batch.sample_index != NO_DECISION).sum()) for s in segments]
         self._first_sample = torch.tensor([0, *counts]).cumsum(0)
         self._first_row = torch.tensor([0, *map(len, segments)]).cumsum(0)
-        self._column, self._chunk = self._light.valid.any(-1).T.nonzero(as_tuple=True)
+        self._column, self._chunk = self._valid.any(-1).T.nonzero(as_tuple=True)
         lasts = []
         for segment in segments:
             chunks, columns = segment.batch.valid.shape[:2]
@@ -102,7 +110,7 @@ class RolloutRows:
     @property
     def is_local(self) -> Tensor:
         """Return for each decision whether this rank has its inputs: bool `[M]`."""
-        return self._light.sample_index[self._chunk, self._column] != NO_DECISION
+        return self._sample_index[self._chunk, self._column] != NO_DECISION
 
     def _cells(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return (chunk, column) of rows, int64 `[B]` each."""
@@ -121,8 +129,7 @@ class RolloutRows:
         last = self._last_chunk[column][:, None]
         chunks = chunk[:, None] + torch.arange(count)
         positions = (chunks.minimum(last), column[:, None].expand_as(chunks))
-        episode = self._light.episode
-        same_episode = episode[positions] == episode[chunk, column][:, None]
+        same_episode = self._episode[positions] == self._episode[chunk, column][:, None]
         return positions, (chunks <= last) & same_episode
 
     def _segment(self, rows: Tensor) -> Tensor:
@@ -131,7 +138,7 @@ class RolloutRows:
 
     def inputs(self, rows: Tensor) -> dict[str, Tensor]:
         """Return the inputs of rows, which this rank must hold: `{name: [B, ...]}`."""
-        return self._samples(self._light.sample_index[self._cells(rows)])
+        return self._samples(self._sample_index[self._cells(rows)])
 
     def _samples(self, numbers: Tensor) -> dict[str, Tensor]:
         """Return the inputs of samples `[B]`, which are numbered over the segments."""
@@ -151,16 +158,16 @@ class RolloutRows:
 
     def actions(self, rows: Tensor) -> dict[str, Tensor]:
         """Return the chunks of rows as decided: `actions` float32 `[B, C, A]`."""
-        return {"actions": self._light.actions[self._cells(rows)]}
+        return {"actions": self._actions[self._cells(rows)]}
 
     def targets(self, rows: Tensor, horizon: int) -> dict[str, Tensor]:
         """Return actions `[B, H, A]` and mask `[B, H]`; see `action_targets` of
         :class:`rlcore.contracts.learning.Replay`."""
         chunk, column = self._cells(rows)
-        chunks = -(-horizon // self._light.valid.shape[-1])  # rounded up
+        chunks = -(-horizon // self._valid.shape[-1])  # rounded up
         positions, same_episode = self._cells_from(chunk, column, chunks)
-        executed = (self._light.valid[positions] & same_episode[..., None]).flatten(1)  # [B, n C]
-        actions = self._light.actions[positions].flatten(1, 2)
+        executed = (self._valid[positions] & same_episode[..., None]).flatten(1)  # [B, n C]
+        actions = self._actions[positions].flatten(1, 2)
         # executed actions first, in their order
         order = (~executed).int().argsort(dim=1, stable=True)[:, :horizon]
         count = executed.sum(1, keepdim=True)
@@ -177,35 +184,34 @@ class RolloutRows:
         `inputs.NAME`; see :class:`rlcore.contracts.learning.NStepTargets`."""
         segment, order = self._segment(rows).sort(stable=True)
         counts = segment.bincount().tolist()
-        light = self._light
         chunk, column = self._cells(rows[order])
         # n chunks with rewards, and the decision after them
         positions, same_episode = self._cells_from(chunk, column, chunks + 1)
-        executed = light.valid[positions] & same_episode[..., None]
+        executed = self._valid[positions] & same_episode[..., None]
         decided = executed.any(-1)
         executed[:, chunks:] = False
         steps = executed.flatten(1)  # [B, (n + 1) C]
         # the reward of the i-th executed step, from 0, is discounted by gamma^i
         power = _powers(gamma, steps.cumsum(1) - 1, counts)
-        rewards = torch.where(steps, light.rewards[positions].flatten(1) * power, 0.0).sum(1)
-        terminated = (light.terminated[positions].flatten(1) & steps).any(1)
-        truncated = (light.truncated[positions].flatten(1) & steps).any(1) & ~terminated
+        rewards = torch.where(steps, self._rewards[positions].flatten(1) * power, 0.0).sum(1)
+        terminated = (self._terminated[positions].flatten(1) & steps).any(1)
+        truncated = (self._truncated[positions].flatten(1) & steps).any(1) & ~terminated
         # a decision that no step executed is the one at the final observation
-        has_inputs = light.sample_index[positions] != NO_DECISION
+        has_inputs = self._sample_index[positions] != NO_DECISION
         final = same_episode & ~decided & has_inputs & ~terminated[:, None]
         following = torch.where(final.any(1), final.int().argmax(1), chunks)[:, None]
         continues = (decided | final).gather(1, following).squeeze(1)
         discounts = torch.where(continues, _powers(gamma, steps.sum(1), counts), 0.0)
         after = tuple(axis.gather(1, following).squeeze(1) for axis in positions)
         # a row without a next decision has discount 0 and may take any sample of its segment
-        sample = light.sample_index[after].maximum(self._first_sample[segment])
+        sample = self._sample_index[after].maximum(self._first_sample[segment])
         back = order.argsort()
         targets = {
             "rewards": rewards.float(),
             "discounts": discounts.float(),
             "valid": continues | terminated,
             "truncated": truncated,
-            "actions": light.actions[after],
+            "actions": self._actions[after],
         }
         inputs = self._samples(sample[back])
         return {
