@@ -92,16 +92,19 @@ class LeRobotPolicy(nn.Module):
     # -- acting ---------------------------------------------------------------------------------
 
     def prepare(self, observation: Observation) -> Inputs:
-        """Return frames by LeRobot's names, the state, and the instruction as bytes of UTF-8.
+        """Return frames, the state, and the instruction as bytes of UTF-8.
+
+        Names have no dots, as LeRobot's features have: networks of algorithms are called like them.
 
         Raises:
             ConfigError: an instruction is too long.
         """
         return {
             **{
-                feature: observation["cameras"][camera] for feature, camera in self._cameras.items()
+                image_name(number): observation["cameras"][camera]
+                for number, camera in enumerate(self._cameras.values())
             },
-            STATE: observation["states"].astype(np.float32),
+            "state": observation["states"].astype(np.float32),
             "task": np.stack([_encoded(text) for text in observation["task_descriptions"]]),
             "elapsed": observation["elapsed"],
         }
@@ -190,10 +193,11 @@ class LeRobotPolicy(nn.Module):
             further: tensors to process with them, by LeRobot's names.
         """
         batch: dict[str, Any] = {
-            feature: inputs[feature].cpu().movedim(-1, 1).float() / 255 for feature in self._cameras
+            feature: inputs[image_name(number)].cpu().movedim(-1, 1).float() / 255
+            for number, feature in enumerate(self._cameras)
         }
         if self.spec.state_dim:
-            batch[STATE] = inputs[STATE].cpu()
+            batch[STATE] = inputs["state"].cpu()
         batch["task"] = [_decoded(row) for row in inputs["task"].cpu().numpy()]
         processed = self._before({**batch, **(further or {})})
         device = self._device
@@ -211,6 +215,11 @@ class LeRobotPolicy(nn.Module):
     @property
     def _device(self) -> torch.device:
         return next(self.policy.parameters()).device
+
+
+def image_name(number: int) -> str:
+    """Return the name of the frames of a picture among the inputs."""
+    return f"image_{number}"
 
 
 def _freeze_running_statistics(module: nn.Module) -> None:

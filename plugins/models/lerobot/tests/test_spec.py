@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from rlcore_testing.conformance.fake_env import fake_env
 from safetensors.torch import save_file
 
 from rlcore.contracts.errors import CheckpointError, ConfigError
+from rlcore.contracts.specs import CameraSpec
 
 IMAGE = {"type": "VISUAL", "shape": [3, 48, 64]}
 ENV = fake_env()  # camera0 of 48 x 64, 4 entries of state and action
@@ -98,6 +100,14 @@ def test_cameras_are_those_of_the_same_name_or_those_that_are_named(tmp_path, re
     assert spec_of(folder, two, cameras=["camera1", "camera0"]).num_images == 2
     with refused(ConfigError, "lerobot.cameras", "camera0", "observation.images.wrist"):
         spec_of(folder, two, cameras=["camera1", "cam"])
+
+
+def test_a_folder_of_smolvla_that_lerobot_saved_is_understood():
+    folder = Path(__file__).parents[2] / "smolvla/tests/golden/policy"
+    env = replace(ENV, cameras=(CameraSpec("camera0", 96, 96), CameraSpec("other", 48, 64)))
+    spec = spec_of(folder, env)
+    assert (spec.name, spec.num_images, spec.action_horizon) == ("lerobot's smolvla", 2, 6)
+    assert spec.starts_from_noise and spec.sft_objective == "smolvla of LeRobot"
 
 
 def test_several_observations_are_repeated_on_request_and_never_trained_on(tmp_path):
