@@ -149,7 +149,7 @@ class RolloutRows:
         parts = [
             {name: take_rows(array, index) for name, array in segment.batch.inputs.items()}
             for segment, index in zip(self._segments, local.split(counts), strict=True)
-            if len(index)
+            if len(index) or not len(numbers)  # without rows, empty arrays of the same names
         ]
         back = order.argsort()
         return {
@@ -183,7 +183,7 @@ class RolloutRows:
         """Return n-step targets: `rewards`, `discounts`, `valid`, `truncated`, `actions` and
         `inputs.NAME`; see :class:`rlcore.contracts.learning.NStepTargets`."""
         segment, order = self._segment(rows).sort(stable=True)
-        counts = segment.bincount().tolist()
+        counts = segment.bincount(minlength=len(self._segments)).tolist()
         chunk, column = self._cells(rows[order])
         # n chunks with rewards, and the decision after them
         positions, same_episode = self._cells_from(chunk, column, chunks + 1)

@@ -112,6 +112,9 @@ def test_a_rank_that_holds_no_row_of_a_step_gets_empty_arrays(has_demonstrations
     }
     actions, mask = made.action_targets(none)
     assert (len(actions), mask.shape, mask.dtype) == (0, actions.shape[:2], torch.bool)
+    if not has_demonstrations:  # these say nothing about where they are
+        after = made.n_step_targets(none, chunks=2, gamma=0.9)
+        assert (len(after.rewards), after.inputs["x"].shape) == (0, (0, 1))
 
 
 def test_tasks_have_equal_shares_of_drawn_successes():
