@@ -65,7 +65,6 @@ def actions_of_other_units(facts):
     [
         (policy(action_dim=7), ("actor.model.action_dim", "must be 2", "got 7")),
         (policy(evaluation_only="fixed actions"), ("runner.only_eval", "fixed actions")),
-        (policy(has_logprobs=False), ("algorithm must not be plain", "log-probs", "toy")),
         (policy(num_images=2), ("num_images_in_input", "top", "at most 1", "got 2")),
         (policy(state_dim=1), ("state of toy", "at most 1", "got 2")),
         (policy(action_horizon=1), ("num_action_chunks", "at most 1", "got 2")),
@@ -75,6 +74,7 @@ def actions_of_other_units(facts):
         (imitation_without_a_loss, ("algorithm", "plain", "toy")),
         (sharded_off_policy, ("sharding_strategy", "no_shard", "plain")),
         (actions_of_other_units, ("env.train and env.eval", "actions", "0.1")),
+        (policy(has_logprobs=False), ("algorithm must not be plain", "log-probs", "toy")),
     ],
 )
 def test_parts_that_do_not_fit_each_other_are_refused(facts, reported, change, words):
