@@ -37,6 +37,11 @@ def policy_spec(config: LeRobotModelConfig, env: EnvSpec) -> PolicySpec:
     policy = described(config, env)
     cameras = cameras_of(config, env, policy)
     faults = [*_faults(policy, env, cameras), *_instruction_faults(env)]
+    if config.num_images_in_input not in (None, len(policy.images)):
+        faults.append(
+            f"actor.model.num_images_in_input must be {len(policy.images)} or null, the pictures "
+            f"that it takes, got {config.num_images_in_input}"
+        )
     if policy.observations > 1 and not config.lerobot.repeat_observation:
         faults.append(
             f"it sees {policy.observations} steps (n_obs_steps), and a decision has one; "

@@ -100,6 +100,8 @@ def test_cameras_are_those_of_the_same_name_or_those_that_are_named(tmp_path, re
     assert spec_of(folder, two, cameras=["camera1", "camera0"]).num_images == 2
     with refused(ConfigError, "lerobot.cameras", "camera0", "observation.images.wrist"):
         spec_of(folder, two, cameras=["camera1", "cam"])
+    with refused(ConfigError, "num_images_in_input", "2", text=False):
+        spec_of(folder, two, cameras=["camera1", "camera0"], num_images_in_input=1)
 
 
 def test_a_folder_of_smolvla_that_lerobot_saved_is_understood():
