@@ -1,5 +1,5 @@
 """What recipes cost: each of ours says it, figures are those of the page that is named, and
-docs/recipes.md has them as two tables. `python tests/contract/test_costs.py` writes these anew."""
+docs/recipes.md has them as three tables. `python tests/contract/test_costs.py` writes them anew."""
 
 from __future__ import annotations
 
@@ -62,35 +62,43 @@ UNKNOWN = ("not published", "not measured")
 
 
 def tables() -> str:
-    """As they are to stand in docs/recipes.md: what rlcore measured, then the rest."""
+    """Return the tables of docs/recipes.md: measured by us, published by others, not measured."""
     costs = {recipe: cost(recipe) for recipe in RECIPES}
     measured = [
-        f"| `{recipe}` | {cores(found)} | {found.time} | {found.curve} | {link(found)} |"
+        f"| `{recipe}` | {cores(found)} | {found.time} | {link(found)} |"
         for recipe, found in costs.items()
         if found.measured
     ]
-    published = [
-        f"| `{recipe}` | {cores(found)} | {known(found.curve)} | {link(found)} |"
-        for recipe, found in costs.items()
-        if not found.measured
-    ]
+    published, unmeasured = (
+        [
+            f"| `{recipe}` | {cores(found)} | {known(found.curve)} | {link(found)} |"
+            for recipe, found in costs.items()
+            if not found.measured and found.source.startswith("docs/") == is_ours
+        ]
+        for is_ours in (False, True)
+    )
     return "\n".join(
         [
             "## Measured here\n",
-            "| recipe | on | time | success on held-out starts | page |",
-            "|---|---|---|---|---|",
+            "| recipe | on | time | success on held-out starts |",
+            "|---|---|---|---|",
             *measured,
             "\n## Published elsewhere\n",
             "| recipe | on | success | page |",
             "|---|---|---|---|",
             *published,
+            "\n## Not measured\n",
+            "| recipe | on | what we know | page |",
+            "|---|---|---|---|",
+            *unmeasured,
         ]
     )
 
 
 def link(found: Cost) -> str:
     if found.source.startswith("docs/"):
-        return f"[result]({found.source.removeprefix('docs/')})"
+        name = "result" if found.measured else "page"
+        return f"[{name}]({found.source.removeprefix('docs/')})"
     return f"[{'paper' if 'arxiv.org' in found.source else 'RLinf'}]({found.source})"
 
 

@@ -31,7 +31,7 @@ SHARE = 0.3
 """Of a card's stated operations a second, what a planned time assumes."""
 SAMPLES = 1024
 """Of the update whose minutes are shown."""
-NAMES = {"pi0": "π0, 3.3 B", "pi05": "π0.5, 3.4 B", "openvla_oft": "OpenVLA-OFT, 7.5 B"}
+NAMES = {"pi0": "π0, 3.2 B", "pi05": "π0.5, 3.4 B", "openvla_oft": "OpenVLA-OFT, 7.5 B"}
 TRAINED = {"lora": "adapters", "expert": "action expert"}
 PLANNED = "planned"
 

@@ -162,7 +162,7 @@ def page(sheet: Sheet) -> str:
                     role=ROLES[sheet.role],
                     command=f"python benchmarks/learning.py {sheet.name}",
                     measured=measured(sheet),
-                ),
+                ).lstrip(),
                 tasks(sheet),
                 *tables,
                 *([PICTURE.format(name=sheet.name)] if drawn else []),
@@ -173,9 +173,9 @@ def page(sheet: Sheet) -> str:
 
 
 def measured(sheet: Sheet) -> str:
-    """Return which code, and which versions of packages, the figures are of."""
+    """Return which code and versions of packages the figures are of; empty if there are none."""
     if sheet.commit is None:
-        return "Not played yet."
+        return ""
     versions = sorted(
         {" ".join(each) for record in sheet.cells.values() for each in record.versions.items()}
     )
@@ -208,7 +208,7 @@ def headline(sheet: Sheet) -> str:
     absent = sum(cell not in sheet.cells for cell in first)
     rest = f"{absent} of the {len(first)} cells of the first table are not run."
     if not gains:
-        return f"**Nothing is shown yet:** no arm has been played beside a control. {rest}"
+        return f"We have not run this comparison yet. {rest}"
     verdicts = [
         f"**{begin}:** {'; '.join(named[kind])}."
         for kind, begin in (
