@@ -96,7 +96,7 @@ def test_eight_gpus_of_openvlas_page(capsys: pytest.CaptureFixture[str]):
 
 def test_the_offload_of_the_page_on_sharding(capsys: pytest.CaptureFixture[str]):
     page = (ROOT / "docs/sharding.md").read_text()
-    found = re.search(r"```bash\nrlcore (train [^`]*)```\s+says (.*)", page)
+    found = re.search(r"```bash\nrlcore (train [^`]*)```\s+This command says (.*)", page)
     assert found is not None
     words = shlex.split(found[1].replace("\\\n", " "))[1:]
     keys = ("rollout.enable_offload=true", "actor.enable_offload=true")
