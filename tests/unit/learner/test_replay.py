@@ -261,7 +261,7 @@ def test_targets_bootstrap_from_the_decision_at_a_final_observation():
 
 
 def test_a_final_decision_counts_in_bytes_and_is_saved(tmp_path):
-    size = 6 * 52 + 6 * (8 + 6 + 8 + 8 + 56 + 1)  # as below, with a sixth decision
+    size = 6 * 52 + 6 * (8 + 6 + 8 + 8 + 56 + 1 + 38)  # as below, with a sixth decision
     for bytes_of_replay, rollouts in ((2 * size, 2), (2 * size - 1, 1)):
         made = keeping(bytes_of_replay)
         for number in range(3):
@@ -278,6 +278,25 @@ def test_a_final_decision_counts_in_bytes_and_is_saved(tmp_path):
     masking.load(tmp_path, saved)
     after = masking.n_step_targets(row, chunks=1, gamma=0.5)
     assert after.discounts.item() == 0.0 and not after.valid.item()
+
+
+def test_final_decisions_that_are_not_read_move_no_inputs(tmp_path):
+    """The final decision has the number 1 here, between decisions that stay."""
+    batch = with_final_decision(rollout())
+    moved = torch.tensor([0, 5, 1, 2, 3, 4])  # number -> row of the inputs above
+    number = torch.tensor([0, 2, 3, 4, 5, 1, -1])  # row -> number; the last one: no decision
+    inputs = {name: array[moved] for name, array in batch.inputs.items()}
+    batch = replace(batch, inputs=inputs, sample_index=number[batch.sample_index])
+    made = keeping()
+    for update in range(3):
+        made.add(update, batch)
+    saved = made.save(tmp_path, known=())
+    masking = store()
+    masking.load(tmp_path, saved)
+    for read in (made, masking):
+        assert read.inputs(torch.arange(15))["x"].flatten().tolist() == [0, 1, 2, 3, 4] * 3
+    after = masking.n_step_targets(torch.tensor([5, 8, 13]), chunks=1, gamma=0.5)
+    assert after.inputs["x"].flatten().tolist() == [1.0, 4.0, 4.0]
 
 
 def test_episodes_of_one_column_are_kept_apart():
@@ -341,8 +360,9 @@ def test_failures_are_left_out_on_request():
 def test_the_oldest_rollouts_are_dropped_when_the_bytes_are_used_up():
     # of a rollout: 5 decisions with inputs of 4 + 48, images as uint8 and without `replay`; 3
     # chunks of 2 columns: rewards 8, valid, terminated, truncated 2 each, actions 8, log-probs 8,
-    # seven numbers of 8 bytes, success 1
-    size = 5 * 52 + 6 * (8 + 6 + 8 + 8 + 56 + 1)
+    # seven numbers of 8 bytes, success 1; what rows are read from once more: rewards 8, the three
+    # of 2, actions 8, two numbers of 8
+    size = 5 * 52 + 6 * (8 + 6 + 8 + 8 + 56 + 1 + 38)
     for bytes_of_replay, rollouts in ((2 * size, 2), (2 * size - 1, 1)):
         made = store(bytes_of_replay)
         for number in range(4):
