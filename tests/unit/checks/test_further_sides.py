@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from internals import assemble
 from rlcore_testing.toy_policy import ToyPolicy
 from rlcore_testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
 
-from rlcore.api.policy import save_policy
+from rlcore.api import save_policy
 from rlcore.checks import run
 from rlcore.checks.facts import gather_facts
 from rlcore.checks.further_sides import FORGETTING, further_sides
@@ -16,7 +17,6 @@ from rlcore.config.warning import ConfigWarning
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import PolicySpec
 from rlcore.plugins.registry import load_plugins
-from rlcore.training.assembly import assemble
 
 TOY = ("env=toy", "model=toy", "algorithm=rft", "algorithm.demonstrations=0")
 TWO = "env.*.tasks=[reach-left,reach-up]"
