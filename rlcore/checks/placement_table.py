@@ -106,8 +106,7 @@ def _summary(
             ]
         ),
         *([f"{plan.shards} actor processes shard the parameters"] if plan.shards > 1 else []),
-        f"{spec.name}: {spec.parameters:,} parameters in {precision}, "
-        f"{spec.trainable_parameters:,} trained",
+        f"{spec.name}: {_size(spec, precision)}",
     ]
     samples, per_sample = micro_batch_memory(memory)
     if samples * per_sample:
@@ -187,6 +186,13 @@ def _fullest(plan: Plan, memory: Mapping[str, MemoryNeed]) -> str:
     return format_bytes(
         max(most_loaded(plan, node, memory) for node in range(len(plan.inventory.nodes)))
     )
+
+
+def _size(spec: PolicySpec, precision: str) -> str:
+    """Return the number of parameters in words; a policy that is trained has some."""
+    if spec.action_dim and not spec.evaluation_only and spec.parameters == 0:
+        return "its number of parameters is unknown, so the memory shown is without weights"
+    return f"{spec.parameters:,} parameters in {precision}, {spec.trainable_parameters:,} trained"
 
 
 def _memory_use(subject: str, need: float, have: int, kind: str = "") -> str:

@@ -239,7 +239,7 @@ def announce(facts: Facts, *, collects: bool = False) -> None:
         *updates.more_than_a_rank_gets(facts),
     ):
         warn(sentence)
-    is_random = config.actor.model.model_path is None and facts.policy.parameters > 0
+    is_random = config.actor.model.model_path is None and not facts.policy.evaluation_only
     if is_random and not config.sft.enabled:
         warn("actor.model.model_path is null: the policy starts from random weights")
     if facts.policy.value_dim and facts.needs is not None and not facts.needs.values:

@@ -166,6 +166,18 @@ def test_weights_that_an_update_sends_are_shown():
     assert not sent({"env": "0", "rollout": "1-2", "actor": "1-2"})
 
 
+def test_a_policy_of_unknown_size_is_not_counted_as_one_without_weights():
+    mapping = {"env,rollout,actor": "all"}
+
+    def said(spec):
+        return [line for line in lines_of(mapping, Node(cpus=4), spec) if line.startswith("arm: ")]
+
+    unknown = "arm: its number of parameters is unknown, so the memory shown is without weights"
+    assert said(policy(0, 0)) == [unknown]
+    elsewhere = replace(policy(0, 0), evaluation_only="its weights are on a server")
+    assert said(elsewhere) == ["arm: 0 parameters in fp32, 0 trained"]
+
+
 def test_one_line_per_node_and_no_wider_than_a_terminal():
     lines = lines_of({"env,rollout,actor": "all"}, Node(cpus=8, gpus=8), policy(10, 10), nodes=2)
     assert sum(line.startswith("node ") for line in lines) == 2

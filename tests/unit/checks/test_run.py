@@ -78,9 +78,13 @@ def test_videos_without_a_recorder_are_refused(registry, refused, toy_run, side)
     check(config, registry, plan)
 
 
-def test_random_weights_are_announced(facts):
+@pytest.mark.parametrize("size", [None, 0])  # 0: unknown
+def test_random_weights_are_announced(facts, size):
+    found = facts()
+    if size is not None:
+        found = replace(found, policy=replace(found.policy, parameters=size))
     with pytest.warns(ConfigWarning, match="random weights"):
-        announce(facts())
+        announce(found)
 
 
 SHARDED = "actor.fsdp_config.sharding_strategy=full_shard"

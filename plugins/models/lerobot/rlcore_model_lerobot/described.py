@@ -76,7 +76,7 @@ def described(config: LeRobotModelConfig, env: EnvSpec) -> Described:
     """Describe the policy in `model_path`, or the one that is built for the env.
 
     Raises:
-        ConfigError: the type can't be built for this env.
+        ConfigError: the type can't be built for this env, has no horizon, or averages decisions.
         CheckpointError: the folder is not one of LeRobot 0.4 or later.
     """
     fields = further_fields(config)
@@ -106,7 +106,15 @@ def _of_folder(folder: Path, fields: Mapping[str, Any]) -> Described:
         }
         action = content["output_features"][ACTION]["shape"][0]
         observations = int(content.get("n_obs_steps", 1))
-        horizon = next((int(content[name]) for name in _HORIZONS if content.get(name)), 1)
+        horizon = next((int(content[name]) for name in _HORIZONS if content.get(name)), 0)
+    if not horizon:
+        raise ConfigError(
+            f"{path} has none of {', '.join(_HORIZONS)}, so we can't tell how many actions a "
+            f"{content['type']} predicts; act, diffusion, pi0, pi05, pi0_fast, smolvla, groot, "
+            "xvla, wall_x, vqbet and tdmpc have one",
+            hint="give the folder of a policy of such a type",
+        )
+    _check_no_ensembling(content)
     images = {
         name: shape
         for name, (kind, shape) in inputs.items()
@@ -132,6 +140,21 @@ def _of_folder(folder: Path, fields: Mapping[str, Any]) -> Described:
             for name in ("resize_imgs_with_padding", "image_resolution", "resize_shape")
         ),
     )
+
+
+def _check_no_ensembling(fields: Mapping[str, Any]) -> None:
+    """Check that ACT averages no actions over decisions: each decision begins with a reset.
+
+    Raises:
+        ConfigError: it does.
+    """
+    coefficient = fields.get("temporal_ensemble_coeff")
+    if coefficient is not None:
+        raise ConfigError(
+            f"temporal_ensemble_coeff={coefficient}: LeRobot then averages the actions of several "
+            "decisions, and a decision of rlcore depends on no earlier one",
+            hint="'actor.model.lerobot.config={temporal_ensemble_coeff: null}'",
+        )
 
 
 def _check_files(folder: Path) -> None:
@@ -169,6 +192,7 @@ def step_names(path: Path) -> list[str]:
 
 def _of_env(config: LeRobotModelConfig, env: EnvSpec, fields: Mapping[str, Any]) -> Described:
     kind = config.lerobot.type
+    _check_no_ensembling(fields)
     if not env.cameras or (kind == "diffusion" and not env.state_dim):
         needs = "a camera" if kind == "act" else "a camera and a state"
         raise ConfigError(

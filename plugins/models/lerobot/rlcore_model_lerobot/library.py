@@ -51,7 +51,7 @@ _ONLY_TO_INITIALISE: Mapping[str, Any] = {
 
 
 @dataclass
-class Theirs:
+class LeRobotPolicyParts:
     """A policy of LeRobot and its processors.
 
     Attributes:
@@ -64,12 +64,15 @@ class Theirs:
     before: PolicyProcessorPipeline[dict[str, Any], dict[str, Any]]
     after: PolicyProcessorPipeline[torch.Tensor, torch.Tensor]
 
-    def with_stats(self, stats: Stats) -> Theirs:
-        """Return the same policy, with processors that have other statistics."""
+    def with_stats(self, stats: Stats) -> LeRobotPolicyParts:
+        """Return the same policy, whose processors have these statistics of these features.
+
+        Those of other features remain, so pictures are normalised as they were in the training.
+        """
         return replace(
             self,
-            before=hotswap_stats(self.before, stats),
-            after=hotswap_stats(self.after, stats),
+            before=hotswap_stats(self.before, {**_stats_of(self.before), **stats}),
+            after=hotswap_stats(self.after, {**_stats_of(self.after), **stats}),
         )
 
     def save(self, folder: Path) -> None:
@@ -80,7 +83,7 @@ class Theirs:
         self.after.save_pretrained(folder)
 
 
-def build(config: LeRobotModelConfig, policy: Described, stats: Stats) -> Theirs:
+def build(config: LeRobotModelConfig, policy: Described, stats: Stats) -> LeRobotPolicyParts:
     """Build a policy with random weights, from torch's global generator.
 
     Raises:
@@ -110,14 +113,14 @@ def build(config: LeRobotModelConfig, policy: Described, stats: Stats) -> Theirs
         ),
     }
     made = PreTrainedConfig.get_choice_class(kind)
-    with _told(config):
+    with _refusals_of(config):
         theirs = made(**{**settings, **_known(made, config)})
         module = get_policy_class(kind)(theirs)
         before, after = make_pre_post_processors(theirs, dataset_stats=stats)
-    return Theirs(module, before, after)
+    return LeRobotPolicyParts(module, before, after)
 
 
-def load(config: LeRobotModelConfig, folder: Path) -> Theirs:
+def load(config: LeRobotModelConfig, folder: Path) -> LeRobotPolicyParts:
     """Load a policy with its processors from a folder of LeRobot.
 
     Raises:
@@ -145,7 +148,7 @@ def load(config: LeRobotModelConfig, folder: Path) -> Theirs:
         )
     for_loading = {name: _ONLY_TO_INITIALISE[name] for name in _ONLY_TO_INITIALISE.keys() & names}
     kept = {name: getattr(stored, name) for name in for_loading}
-    with _told(config):
+    with _refusals_of(config):
         theirs = replace(stored, **changes, **for_loading)
     try:
         module = get_policy_class(theirs.type).from_pretrained(folder, config=theirs, strict=True)
@@ -163,7 +166,12 @@ def load(config: LeRobotModelConfig, folder: Path) -> Theirs:
         ) from error
     for name, value in kept.items():
         setattr(module.config, name, value)
-    return Theirs(module, before, after)
+    return LeRobotPolicyParts(module, before, after)
+
+
+def _stats_of(processor: PolicyProcessorPipeline[Any, Any]) -> Stats:
+    """Return the statistics of the step that normalises or its inverse; none: empty."""
+    return next((dict(step.stats) for step in processor.steps if hasattr(step, "stats")), {})
 
 
 def _known(kind: type[PreTrainedConfig], config: LeRobotModelConfig) -> dict[str, Any]:
@@ -201,7 +209,7 @@ def _on_cpu(path: Path) -> dict[str, dict[str, str]]:
 
 
 @contextmanager
-def _told(config: LeRobotModelConfig) -> Iterator[None]:
+def _refusals_of(config: LeRobotModelConfig) -> Iterator[None]:
     """Convert LeRobot's refusal of a configuration into a user's error."""
     try:
         yield

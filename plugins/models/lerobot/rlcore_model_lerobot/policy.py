@@ -31,7 +31,7 @@ from rlcore.contracts.specs import EnvSpec, PolicySpec
 from rlcore_model_lerobot import statistics
 from rlcore_model_lerobot.described import ACTION, STATE, described
 from rlcore_model_lerobot.draws import drawing_from
-from rlcore_model_lerobot.library import Theirs, build, load
+from rlcore_model_lerobot.library import LeRobotPolicyParts, build, load
 from rlcore_model_lerobot.settings import LeRobotModelConfig
 from rlcore_model_lerobot.spec import TEXT, cameras_of, policy_spec
 
@@ -56,7 +56,6 @@ def make(config: LeRobotModelConfig, *, env_spec: EnvSpec) -> LeRobotPolicy:
         spec,
         theirs,
         cameras_of(config, env_spec, policy),
-        statistics.of_env(policy, env_spec),
         env_spec.max_episode_steps,
     )
 
@@ -68,16 +67,14 @@ class LeRobotPolicy(nn.Module):
         spec: facts of the policy.
         theirs: LeRobot's module and processors.
         cameras: camera of the env for each picture, `{feature: camera}`.
-        stats: statistics of what demonstrations do not fit.
         max_episode_steps: the env's time limit, in steps.
     """
 
     def __init__(
         self,
         spec: PolicySpec,
-        theirs: Theirs,
+        theirs: LeRobotPolicyParts,
         cameras: Mapping[str, str],
-        stats: statistics.Stats,
         max_episode_steps: int,
     ) -> None:
         super().__init__()
@@ -86,7 +83,6 @@ class LeRobotPolicy(nn.Module):
         self._before = theirs.before
         self._after = theirs.after
         self._cameras = dict(cameras)
-        self._stats = stats
         self._time_limit = max_episode_steps
 
     # -- acting ---------------------------------------------------------------------------------
@@ -164,9 +160,9 @@ class LeRobotPolicy(nn.Module):
         return loss.float().expand(len(keys))
 
     def fit_normalizer(self, demonstrations: Sequence[Demonstration]) -> None:
-        """Fit the statistics of states and actions; those of pictures are ImageNet's."""
-        stats = {**self._stats, **statistics.of_demonstrations(demonstrations)}
-        theirs = Theirs(self.policy, self._before, self._after).with_stats(stats)
+        """Fit the statistics of states and actions; those of pictures remain."""
+        stats = statistics.of_demonstrations(demonstrations)
+        theirs = LeRobotPolicyParts(self.policy, self._before, self._after).with_stats(stats)
         self._before = theirs.before
         self._after = theirs.after
 
@@ -179,7 +175,7 @@ class LeRobotPolicy(nn.Module):
 
     def save_pretrained(self, path: Path) -> None:
         """Write a folder of LeRobot: configuration, weights and both processors."""
-        Theirs(self.policy, self._before, self._after).save(path)
+        LeRobotPolicyParts(self.policy, self._before, self._after).save(path)
 
     # -- parts ----------------------------------------------------------------------------------
 

@@ -168,6 +168,18 @@ def test_a_folder_that_lerobot_saved_loads_and_acts_equally(tmp_path):
     policy.save_pretrained(tmp_path / "saved")
     kept = json.loads((tmp_path / "saved/config.json").read_text())
     assert kept == {**content, "n_action_steps": CHUNKS}
+    demonstration = fake_demonstration(ENV, 12)
+    policy.fit_normalizer([demonstration])
+    policy.save_pretrained(tmp_path / "fitted")
+    fitted, _ = make_pre_post_processors(config, pretrained_path=str(tmp_path / "fitted"))
+    raw = {**renamed, "action": torch.from_numpy(demonstration.actions[:1])}
+    normalised = fitted(dict(raw))
+    for name in ("observation.images.wrist", "observation.images.top"):  # those of the folder
+        expected = (raw[name] - 0.4) / 0.3
+        torch.testing.assert_close(normalised[name][0], expected, **CLOSE)
+    shown = demonstration.actions
+    units = (shown[:1] - shown.mean(0)) / shown.std(0)
+    np.testing.assert_allclose(normalised["action"].numpy(), units, rtol=0, atol=1e-4)
 
 
 def test_the_loss_of_act_is_lerobots(tmp_path):

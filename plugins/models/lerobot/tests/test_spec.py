@@ -119,6 +119,20 @@ def test_several_observations_are_repeated_on_request_and_never_trained_on(tmp_p
     assert spec.sft_objective is None and "n_obs_steps=3" in spec.evaluation_only
 
 
+def test_a_policy_whose_horizon_is_not_stated_is_refused(tmp_path, refused):
+    with refused(ConfigError, "chunk_size", "sarm", "vqbet"):
+        spec_of(folder_of(tmp_path / "folder", type="sarm", chunk_size=None))
+    assert spec_of(folder_of(tmp_path / "other", chunk_size=None, action_chunk_size=5))
+
+
+def test_actions_are_not_averaged_over_decisions(tmp_path, refused):
+    with refused(ConfigError, "temporal_ensemble_coeff"):
+        spec_of(folder_of(tmp_path, temporal_ensemble_coeff=0.01))
+    assert spec_of(tmp_path, config={"temporal_ensemble_coeff": None})
+    with refused(ConfigError, "temporal_ensemble_coeff", text=False):
+        spec_of(None, config={"temporal_ensemble_coeff": 0.01})
+
+
 def test_a_processor_may_not_import_a_class(tmp_path, refused):
     folder = folder_of(tmp_path)
     steps = {"steps": [{"class": "os.system", "config": {}}]}
