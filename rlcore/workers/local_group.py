@@ -1,4 +1,8 @@
-"""Run all workers in the calling process, so that a debugger can stop in any of them."""
+"""Run all workers in the calling process, so that a debugger can stop in any of them.
+
+`sys.stderr` is the file of :mod:`rlcore.workers.output` only while a call to a worker runs. What a
+simulator's thread logs between two calls goes to the terminal, with the messages of the driver.
+"""
 
 from __future__ import annotations
 

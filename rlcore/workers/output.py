@@ -14,13 +14,19 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Any, BinaryIO, TextIO, cast
 
 from rlcore.contracts.errors import RunWarning
 
 
 class OutputFile(io.TextIOBase):
-    """Text stream that appends to a file and creates it, with its folder, on the first write."""
+    """Text stream that appends to a file and creates it, with its folder, on the first write.
+
+    It raises no error if the file can't be written (full disk, removed folder), and drops the text.
+    """
+
+    encoding = "utf-8"
+    errors = "replace"
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -28,21 +34,30 @@ class OutputFile(io.TextIOBase):
 
     def _opened(self) -> TextIO:
         if self._file is None:
-            self._path.parent.mkdir(exist_ok=True)
-            # open as long as the process, as loggers keep their stream
-            self._file = io.TextIOWrapper(
-                io.FileIO(self._path, "a"), "utf-8", errors="replace", line_buffering=True
-            )
+            try:
+                self._path.parent.mkdir(exist_ok=True)
+                opened = io.FileIO(self._path, "a")
+            except OSError:
+                opened = io.FileIO(os.devnull, "a")
+            # open as long as the process, as loggers keep their stream; each write goes to the file
+            # at once, so that texts and bytes (`buffer`) keep their order
+            self._file = io.TextIOWrapper(opened, self.encoding, self.errors, write_through=True)
         return self._file
 
     def write(self, text: str) -> int:
-        """Write a text; return its length."""
-        return self._opened().write(text)
+        """Write a text or drop it; return its length."""
+        with contextlib.suppress(OSError):
+            self._opened().write(text)
+        return len(text)
 
-    def flush(self) -> None:
-        """Flush the file, if something was written."""
-        if self._file is not None:
-            self._file.flush()
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    @property
+    def buffer(self) -> BinaryIO:
+        """The file as a stream of bytes."""
+        return self._opened().buffer
 
     def fileno(self) -> int:
         """Return the descriptor of the file, for child processes."""
@@ -75,27 +90,35 @@ def stderr_to(output: OutputFile | None) -> Iterator[None]:
         warnings.showwarning = show_warning
 
 
-def redirect_process(folder: Path, name: str) -> None:
-    """Append the output of this process to `folder/NAME.log` until it ends.
+def redirect_process(log: Path) -> None:
+    """Append the output of this process to a file until it ends.
 
-    That includes the output of C libraries and of child processes. A node that does not see the
-    folder's parent, the folder of the run, keeps its output.
+    That includes the output of C libraries and of child processes. The output stays where it is on
+    a node that does not see the folder of the run, or may not write there.
+
+    Args:
+        log: the file, in a folder of the run's folder that is created if it does not exist.
     """
-    if not folder.parent.is_dir():
+    try:
+        log.parent.mkdir(exist_ok=True)
+        opened = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    except OSError:
         return
-    folder.mkdir(exist_ok=True)
-    log = os.open(folder / f"{name}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     for descriptor in (1, 2):
-        os.dup2(log, descriptor)
-    os.close(log)
+        os.dup2(opened, descriptor)
+    os.close(opened)
 
 
 def remove_empty(folder: Path) -> None:
-    """Remove the files of workers that wrote nothing, and the folder if none is left."""
-    for log in folder.glob("*.log"):
-        if not log.stat().st_size:
-            log.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):  # not empty, or never created
+    """Remove the files of workers that wrote nothing, and the folder if none is left.
+
+    What can't be removed, e.g. the file of another user, is left.
+    """
+    with contextlib.suppress(OSError):  # not empty, never created, or no longer accessible
+        for log in folder.glob("*.log"):
+            with contextlib.suppress(OSError):
+                if not log.stat().st_size:
+                    log.unlink()
         folder.rmdir()

@@ -68,6 +68,13 @@ class WorkerSpecs:
             return name
         return f"{name} on {self.node_name(self.members[role][rank].allocation.node)}"
 
+    def worker_log(self, role: str, rank: int) -> Path | None:
+        """Return the file for the output of a worker with a process of its own.
+
+        None: its output is not redirected.
+        """
+        return None if self.output is None else self.output / f"{role}_{rank}.log"
+
     def members_of(self, component: str) -> tuple[Member, ...]:
         """Return the workers of a component by rank; empty if the run does not use it."""
         roles = [role for role in self.members if has_component(role, component)]

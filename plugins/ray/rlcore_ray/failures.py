@@ -8,7 +8,8 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -49,12 +50,20 @@ class PendingCalls:
         queues: actors with the queues; the hub has the running totals and the heartbeats.
         health: monitor of Ray; its `patience` is also the timeout for answers of the queues.
         patience: timeout in seconds for reading the heartbeats.
+        log_of: returns the file for the output of a worker, by its name; None: it has none.
     """
 
-    def __init__(self, queues: Queues, health: RayHealth, patience: float) -> None:
+    def __init__(
+        self,
+        queues: Queues,
+        health: RayHealth,
+        patience: float,
+        log_of: Callable[[str], Path | None],
+    ) -> None:
         self._queues = queues
         self._health = health
         self._patience = patience
+        self._log_of = log_of
 
     def results(
         self,
@@ -100,7 +109,7 @@ class PendingCalls:
         if on_count is not None:
             on_count(self.ask(self._queues.hub.totals.remote()))
         with self._health.answering(doing):
-            return [_result(ref, name, doing) for ref, name in refs.items()]
+            return [self._result(ref, name, doing) for ref, name in refs.items()]
 
     def ask(self, ref: Any) -> Any:
         """Return the answer of a channel actor.
@@ -145,13 +154,45 @@ class PendingCalls:
         """
         try:
             with self._health.answering(doing):
-                _result(ref, name, doing)
+                self._result(ref, name, doing)
         except StuckError as error:
             raise self._with_stacks(error) from None
         except WorkerDied:
             raise
         except WorkerError as error:
             raise self._death_among(others, doing) or error from None
+
+    def _result(self, ref: Any, name: str, doing: str) -> Any:
+        """Return the result of a call.
+
+        Raises:
+            WorkerDied: the worker's process is gone.
+            UserError: raised by the worker; any other exception becomes a WorkerError with the
+                traceback from the worker.
+        """
+        try:
+            return ray.get(ref)
+        except RayTaskError as error:
+            if isinstance(error.cause, UserError):
+                raise error.cause from None
+            text = _own_traceback(error)
+            frame = LAST_FRAME.match(text)
+            reason = f"{frame[3]} ({frame[1]}:{frame[2]})" if frame else text.splitlines()[-1]
+            raise WorkerError(
+                f"{name} failed while it was asked to {doing}: {reason}\n{text}",
+                hint="cluster.backend=local runs the same code in one process, under pdb",
+            ) from None
+        except (RayActorError, ActorUnschedulableError, GetTimeoutError) as error:
+            raise WorkerDied(died(name, doing), hint=self._hint(error, name)) from None
+
+    def _hint(self, error: RayError, name: str) -> str:
+        """Return Ray's reason of a death, and the file with the worker's output if it has any."""
+        reason = f"Ray says: {str(error).splitlines()[0]}"
+        log = self._log_of(name)
+        with contextlib.suppress(OSError):  # not written, or not visible here
+            if log is not None and log.stat().st_size:
+                return f"{reason}; what the worker printed before: {log}"
+        return reason
 
     def _death_among(self, others: Mapping[Any, str], doing: str) -> WorkerDied | None:
         """Wait up to :data:`DEATH_SECONDS` until Ray reports the death of one of these workers.
@@ -167,7 +208,7 @@ class PendingCalls:
                 self._health.check()
                 for ref in done:
                     try:
-                        _result(ref, others[ref], doing)
+                        self._result(ref, others[ref], doing)
                     except WorkerDied as death:
                         return death
                     except UserError:
@@ -222,31 +263,6 @@ class _Pulse:
             raise queues_lost(error, self._patience) from None
         self._refs = []
         return totals
-
-
-def _result(ref: Any, name: str, doing: str) -> Any:
-    """Return the result of a call.
-
-    Raises:
-        WorkerDied: the worker's process is gone.
-        UserError: raised by the worker; any other exception becomes a WorkerError with the
-            traceback from the worker.
-    """
-    try:
-        return ray.get(ref)
-    except RayTaskError as error:
-        if isinstance(error.cause, UserError):
-            raise error.cause from None
-        text = _own_traceback(error)
-        frame = LAST_FRAME.match(text)
-        reason = f"{frame[3]} ({frame[1]}:{frame[2]})" if frame else text.splitlines()[-1]
-        raise WorkerError(
-            f"{name} failed while it was asked to {doing}: {reason}\n{text}",
-            hint="cluster.backend=local runs the same code in one process, under pdb",
-        ) from None
-    except (RayActorError, ActorUnschedulableError, GetTimeoutError) as error:
-        hint = f"Ray says: {str(error).splitlines()[0]}"
-        raise WorkerDied(died(name, doing), hint=hint) from None
 
 
 def died(name: str, doing: str) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -80,7 +81,7 @@ class RayGroup(WorkerGroup):
             self._nodes[member.allocation.node] for member in self._worker_specs.members_of("env")
         ]
         self._queues = Queues(self._nodes[0], env_nodes)
-        self._waiting = PendingCalls(self._queues, self._health, self._timeouts.stop)
+        self._waiting = PendingCalls(self._queues, self._health, self._timeouts.stop, self._log)
         for role, members in self._worker_specs.members.items():
             for rank, member in enumerate(members):
                 self._workers[role].append(self._spawn(role, rank, member))
@@ -271,7 +272,6 @@ class RayGroup(WorkerGroup):
         kind = type(ROLES[role].__name__, (WorkerProcess,), {})  # its process is titled so
         allocation = member.allocation
         variables = {**self._network(allocation), **allocation.env_vars}
-        folder = self._worker_specs.output
         return (
             ray.remote(kind)
             .options(
@@ -286,7 +286,7 @@ class RayGroup(WorkerGroup):
                 member.settings,
                 self._queues.hub,
                 self._devices(allocation),
-                None if folder is None else (folder, f"{role}_{rank}"),
+                self._worker_specs.worker_log(role, rank),
             )
         )
 
@@ -322,19 +322,30 @@ class RayGroup(WorkerGroup):
     def _name(self, role: str, rank: int) -> str:
         return self._worker_specs.worker_name(role, rank)
 
+    def _log(self, name: str) -> Path | None:
+        """Return the file for the output of the worker of that name (:meth:`_name`)."""
+        logs = {
+            self._name(role, rank): self._worker_specs.worker_log(role, rank)
+            for role, members in self._worker_specs.members.items()
+            for rank in range(len(members))
+        }
+        return logs.get(name)
+
     def stop(self, graceful: bool = True) -> None:
         """Stop the workers; `graceful` gives them `timeouts.stop` seconds to do it themselves."""
         workers = [worker for members in self._workers.values() for worker in members]
         self._workers = {role: [] for role in self._workers}
-        if ray.is_initialized():
-            if self._health.trouble() is not None:
-                kill_cluster(self._health)  # a call of Ray's might never come back
-            elif workers:
-                with self._health.answering("stop", self._timeouts.stop):
-                    self._stop(workers, graceful)
-        if self._worker_specs.output is not None:
-            remove_empty(self._worker_specs.output)
-        self._session.close()
+        try:
+            if ray.is_initialized():
+                if self._health.trouble() is not None:
+                    kill_cluster(self._health)  # a call of Ray's might never come back
+                elif workers:
+                    with self._health.answering("stop", self._timeouts.stop):
+                        self._stop(workers, graceful)
+            if self._worker_specs.output is not None:
+                remove_empty(self._worker_specs.output)
+        finally:
+            self._session.close()
 
     def _stop(self, workers: Sequence[Any], graceful: bool) -> None:
         refs = [worker.call.remote("stop", {}) for worker in workers]

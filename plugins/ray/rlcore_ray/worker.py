@@ -37,10 +37,10 @@ class WorkerProcess:
         settings: Any,
         channel: Any,
         devices: str | None = None,
-        output: tuple[Path, str] | None = None,
+        log: Path | None = None,
     ) -> None:
-        if output is not None:
-            redirect_process(*output)
+        if log is not None:
+            redirect_process(log)
         if devices is not None:  # before anything looks for accelerators
             os.environ["CUDA_VISIBLE_DEVICES"] = devices
         threading.Thread(target=_beat, args=(name, channel), daemon=True).start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 
 import pytest
 from ray.exceptions import ActorDiedError, RayTaskError
@@ -77,7 +78,7 @@ def lost() -> RayTaskError:
 
 
 @pytest.fixture
-def fail_in_turn(monkeypatch: pytest.MonkeyPatch):
+def fail_in_turn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """Two calls that fail one after the other: `fail_in_turn(first, second)`; None: no failure."""
 
     def ask(first: Exception, second: Exception | None):
@@ -92,7 +93,8 @@ def fail_in_turn(monkeypatch: pytest.MonkeyPatch):
 
         monkeypatch.setattr(failures.ray, "wait", wait)
         monkeypatch.setattr(failures.ray, "get", get)
-        made = PendingCalls(Totals(), Healthy(), 1.0)  # type: ignore[arg-type]
+        logs = {f"actor worker {rank}": tmp_path / f"actor_{rank}.log" for rank in (0, 1)}
+        made = PendingCalls(Totals(), Healthy(), 1.0, logs.get)  # type: ignore[arg-type]
         made.results({"a": "actor worker 0", "b": "actor worker 1"}, 60.0, "update")
 
     return ask
@@ -102,6 +104,20 @@ def fail_in_turn(monkeypatch: pytest.MonkeyPatch):
 def test_a_death_is_reported_before_errors_that_follow_from_it(refused, fail_in_turn, first):
     with refused(WorkerDied, "actor worker 1", text=False):  # Ray words the cause
         fail_in_turn(first(), ActorDiedError())
+
+
+@pytest.mark.parametrize("text", ["Fatal Python error: Segmentation fault\n", "", None])
+def test_the_error_of_a_death_names_the_log_unless_it_is_empty(
+    refused, fail_in_turn, tmp_path: Path, text: str | None
+):
+    (tmp_path / "actor_0.log").write_text("another worker's")
+    log = tmp_path / "actor_1.log"
+    if text is not None:
+        log.write_text(text)
+    with refused(WorkerDied, "actor worker 1", text=False) as caught:
+        fail_in_turn(lost(), ActorDiedError())
+    assert (f"; what the worker printed before: {log}" in caught.value.hint) == bool(text)
+    assert "actor_0.log" not in caught.value.hint
 
 
 def test_an_error_without_a_death_is_reported_as_it_is(refused, fail_in_turn, monkeypatch):

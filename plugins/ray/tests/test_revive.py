@@ -207,3 +207,27 @@ def test_calls_of_env_workers_survive_too(group, monkeypatch: pytest.MonkeyPatch
     assert len(made._call("env", "demonstrate", [{}])) == 1
     (incident,) = made._incidents
     assert incident.startswith(DIED) and "demonstrate" in incident
+
+
+def test_the_session_is_closed_even_if_a_worker_cannot_be_stopped(group, monkeypatch):
+    made, *_ = group
+    closed = []
+    made._session.callback(closed.append, "session")
+    monkeypatch.setattr(ray_group.ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(made._health, "trouble", lambda: None)
+
+    def fail(workers, graceful):
+        raise ValueError("the first error")
+
+    monkeypatch.setattr(made, "_stop", fail)
+    with pytest.raises(ValueError, match="the first error"):
+        made.stop()
+    assert closed == ["session"]
+
+
+def test_the_log_of_a_worker_is_found_by_its_name(group, tmp_path):
+    made, *_ = group
+    assert made._log("env worker 0 on node 1 (b)") is None  # the output is not redirected
+    made._worker_specs = replace(made._worker_specs, output=tmp_path)
+    assert made._log("env worker 0 on node 1 (b)") == tmp_path / "env_0.log"
+    assert made._log("rollout+actor worker 0 on node 0 (a)") == tmp_path / "rollout+actor_0.log"
