@@ -118,20 +118,23 @@ def bind_layers(
     if origin is None:
         if require_trust is not None:
             require_trust(config)  # deriving loads code of the env
-        _derive_again(config, saved, raw[1:])
+        _derive_again(config, saved, raw[1:], errors)
     config.freeze()
     if errors:
         raise IncompleteRecipeError(errors, config)
     return config
 
 
-def _derive_again(config: RunConfig, saved: Values, layers: Sequence[Values]) -> None:
-    """Let envs derive keys anew that depend on keys which `layers` set."""
+def _derive_again(
+    config: RunConfig, saved: Values, layers: Sequence[Values], errors: list[UserError]
+) -> None:
+    """Let envs derive keys anew that depend on keys of `layers`, and collect their errors."""
     for side, env in config.env.sides.items():
         path = f"env.{side}"
         written = {name.lower() for layer in layers for name in schema_tree.find(layer, path, {})}
         given = {field.name for field in fields(env) if field.name.lower() in written}
-        env.derive_again(schema_tree.find(saved, path, {}), given)
+        with collect_errors(errors):
+            env.derive_again(schema_tree.find(saved, path, {}), given)
 
 
 def _missing_values(values: Values, root: RunConfig) -> Iterator[ConfigError]:

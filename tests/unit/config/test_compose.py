@@ -10,7 +10,7 @@ import pytest
 from rlcore_testing.toy_settings import ToyEnvConfig, ToyModelConfig
 
 from rlcore.config.catalog import Catalog
-from rlcore.config.compose import compose, load, to_yaml
+from rlcore.config.compose import changed, compose, load, to_yaml
 from rlcore.config.explain import explain
 from rlcore.config.schema import RunConfig
 from rlcore.config.warning import ConfigWarning
@@ -362,3 +362,21 @@ def test_what_can_not_be_read_is_a_short_error(made, refused, override, named):
     with refused(ConfigError, named, text=False) as error:  # parsers word it, by their versions
         made(override, files=files)
     assert len(error.value.message) < 500
+
+
+def test_an_error_of_deriving_again_is_reported_with_the_others(made, registry, monkeypatch):
+    config = made()
+
+    def fail(self, saved, given):
+        raise ConfigError(f"{self.env_type} derives nothing from {self.max_episode_steps}")
+
+    monkeypatch.setattr(ToyEnvConfig, "derive_again", fail)
+    words = [
+        "env.train.sentences=missing.yaml",
+        "env.train.max_episode_steps=3",
+        "env.eval.max_episode_steps=4",
+    ]
+    with pytest.raises(ConfigError) as error:
+        changed(config, words, registry)
+    for text in ("missing.yaml", "from 3", "from 4"):
+        assert text in error.value.message
