@@ -36,5 +36,4 @@ def plan_command(config: RunConfig, given: Sequence[str]) -> str:
         changes.insert(0, "runner.only_eval=true")
     if config.supervised_only and "sft.enabled" not in keys.values():
         changes.insert(0, "sft.enabled=true")
-    folders = [f"--config-dir={folder}" for folder in config.recipe.config_dirs]
-    return f"rlcore plan {shlex.join([*folders, *config.recipe.choices, *changes])}"
+    return f"rlcore plan {shlex.join([*config.recipe.words, *changes])}"

@@ -6,6 +6,7 @@ and whether the run can be resumed.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -77,12 +78,12 @@ def check_limits(
     if not folder.summary.is_file():
         return
     if config.supervised_only:
+        path = f"actor.model.model_path={folder.sft}"
+        words = [*config.recipe.words, "algorithm=NAME", "sft.enabled=false", path]
         raise ConfigError(
             f"{folder.path} is finished: it has no algorithm that could go on from its supervised "
             "training",
-            hint=f"rlcore train env={config.env.train.env_type} "
-            f"model={config.actor.model.model_type} algorithm=NAME "
-            f"actor.model.model_path={folder.sft}",
+            hint=f"rlcore train {shlex.join(words)}",
         )
     if _adds_control(config, so_far):
         return

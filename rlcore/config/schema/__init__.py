@@ -75,6 +75,11 @@ class RecipeConfig(Settings):
         self.sources: Sources | None = None
         """The files that the run was composed from; None for a configuration that was loaded."""
 
+    @property
+    def words(self) -> list[str]:
+        """Return the words of a command line that make the same choices."""
+        return [*(f"--config-dir={folder}" for folder in self.config_dirs), *self.choices]
+
 
 @dataclass
 class RunConfig(Settings):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
@@ -61,6 +62,38 @@ def test_a_set_interval_is_kept():
 )
 def test_number_of_kept_checkpoints(interval, last, kept):
     assert RunnerConfig(save_interval=interval, keep_last=last).checkpoints_kept == kept
+
+
+@pytest.mark.parametrize("choice", ["env=small", "experiment=mine"])
+def test_a_finished_supervised_run_names_the_command_that_goes_on_from_it(
+    tmp_path: Path, refused, choice: str
+):
+    """The command makes the run's choices, and can be pasted into a shell."""
+    texts = {
+        "env/small.yaml": "env_type: toy",
+        "experiment/mine.yaml": "# @package _global_\ndefaults: [/env: toy, /model: toy]\n"
+        "sft: {enabled: true}\n",
+    }
+    own = tmp_path / "my configs"
+    for name, text in texts.items():
+        (own / name).parent.mkdir(parents=True, exist_ok=True)
+        (own / name).write_text(text)
+    words = [choice] if "experiment" in choice else [choice, "model=toy", "sft.enabled=true"]
+    folder = RunFolder(tmp_path / "my run")
+    folder.path.mkdir()
+    folder.summary.touch()
+    state = {"totals": {"env_steps": 0}, "steering": {"stopped": None}}
+    at = Checkpoint(folder.checkpoints / "step_000003", 3, tmp_path, state)
+    config = compose(words, config_dirs=[own])
+    with refused(ConfigError, choice, "algorithm=NAME") as error:
+        check_limits(config, folder, {}, at, named=False)
+    rlcore, train, flag, *typed = shlex.split(error.value.hint)
+    assert (rlcore, train, flag) == ("rlcore", "train", f"--config-dir={own}")
+    typed[typed.index("algorithm=NAME")] = "algorithm=ppo"
+    further = compose(typed, config_dirs=[own])
+    assert further.actor.model.model_path == str(folder.sft)
+    assert further.env.train.env_type == "toy"
+    assert further.algorithm.name == "ppo" and not further.sft.enabled
 
 
 @pytest.mark.parametrize(("supervised", "is_finished"), [("true", False), ("false", True)])
