@@ -52,7 +52,7 @@ class Facts:
         acting_needs: needs of the algorithm whose networks act, also where nothing is trained; None
             if no algorithm is chosen.
         frames_of: frames counted in data sets, by path; variants of a run (`replace`) share it, as
-            counting reads all rows of a LeRobot data set.
+            counting may read all rows of a data set.
     """
 
     config: RunConfig

@@ -41,7 +41,7 @@ from rlcore_sweeps.task import JobTask
 
 LAUNCHER = ("hydra/launcher", "hydra.launcher.")
 NAME = "runner.logger.experiment_name"
-SEVERAL = "sweep"
+UNNAMED = "sweep"
 """Name of a sweep whose jobs have nothing in common that could name it."""
 DIGITS = 3  # of a job's number, if the sweeper decides how many jobs there are
 
@@ -184,7 +184,7 @@ def _shared_name(request: SweepRequest, choices: JobChoices, config: RunConfig) 
     groups = {key.split("/")[0] for key in given - set(map(key_of, choices.fixed))}
     if NAME in given or groups.isdisjoint((EXPERIMENT, *COMPONENT_GROUPS)):
         return config.runner.logger.experiment_name
-    return shared_name(config, groups) or SEVERAL
+    return shared_name(config, groups) or UNNAMED
 
 
 def _config_of_job(request: SweepRequest, choices: JobChoices) -> RunConfig | None:
