@@ -68,12 +68,16 @@ class WorkerSpecs:
             return name
         return f"{name} on {self.node_name(self.members[role][rank].allocation.node)}"
 
-    def worker_log(self, role: str, rank: int) -> Path | None:
+    def log_of(self, name: str) -> Path | None:
         """Return the file for the output of a worker with a process of its own.
 
-        None: its output is not redirected.
+        None: the output is not redirected, or no worker has that name (:meth:`worker_name`).
         """
-        return None if self.output is None else self.output / f"{role}_{rank}.log"
+        for role, members in self.members.items():
+            for rank in range(len(members)):
+                if self.output is not None and self.worker_name(role, rank) == name:
+                    return self.output / f"{role}_{rank}.log"
+        return None
 
     def members_of(self, component: str) -> tuple[Member, ...]:
         """Return the workers of a component by rank; empty if the run does not use it."""

@@ -81,7 +81,7 @@ class RayGroup(WorkerGroup):
             self._nodes[member.allocation.node] for member in self._worker_specs.members_of("env")
         ]
         self._queues = Queues(self._nodes[0], env_nodes)
-        self._waiting = PendingCalls(self._queues, self._health, self._timeouts.stop, self._log)
+        self._waiting = PendingCalls(self._queues, self._health, self._timeouts.stop, self._log_of)
         for role, members in self._worker_specs.members.items():
             for rank, member in enumerate(members):
                 self._workers[role].append(self._spawn(role, rank, member))
@@ -286,7 +286,7 @@ class RayGroup(WorkerGroup):
                 member.settings,
                 self._queues.hub,
                 self._devices(allocation),
-                self._worker_specs.worker_log(role, rank),
+                self._worker_specs.log_of(self._name(role, rank)),
             )
         )
 
@@ -322,14 +322,8 @@ class RayGroup(WorkerGroup):
     def _name(self, role: str, rank: int) -> str:
         return self._worker_specs.worker_name(role, rank)
 
-    def _log(self, name: str) -> Path | None:
-        """Return the file for the output of the worker of that name (:meth:`_name`)."""
-        logs = {
-            self._name(role, rank): self._worker_specs.worker_log(role, rank)
-            for role, members in self._worker_specs.members.items()
-            for rank in range(len(members))
-        }
-        return logs.get(name)
+    def _log_of(self, name: str) -> Path | None:  # the specs change when a worker is moved
+        return self._worker_specs.log_of(name)
 
     def stop(self, graceful: bool = True) -> None:
         """Stop the workers; `graceful` gives them `timeouts.stop` seconds to do it themselves."""

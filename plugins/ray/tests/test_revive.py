@@ -209,25 +209,32 @@ def test_calls_of_env_workers_survive_too(group, monkeypatch: pytest.MonkeyPatch
     assert incident.startswith(DIED) and "demonstrate" in incident
 
 
-def test_the_session_is_closed_even_if_a_worker_cannot_be_stopped(group, monkeypatch):
-    made, *_ = group
-    closed = []
-    made._session.callback(closed.append, "session")
-    monkeypatch.setattr(ray_group.ray, "is_initialized", lambda: True)
-    monkeypatch.setattr(made._health, "trouble", lambda: None)
+class Unstoppable(RayGroup):
+    """Group whose workers can't be stopped; it notes in `closed` that its session was closed."""
 
-    def fail(workers, graceful):
+    def __init__(self) -> None:
+        super().__init__(WorkerSpecs(ClusterConfig(), {"env": ()}))
+        self._workers = {"env": [None]}
+        self.closed: list[str] = []
+        self._session.callback(self.closed.append, "session")
+
+    def _stop(self, workers, graceful):
         raise ValueError("the first error")
 
-    monkeypatch.setattr(made, "_stop", fail)
+
+def test_the_session_is_closed_even_if_a_worker_cannot_be_stopped(monkeypatch):
+    monkeypatch.setattr(ray_group.ray, "is_initialized", lambda: True)
+    made = Unstoppable()
     with pytest.raises(ValueError, match="the first error"):
         made.stop()
-    assert closed == ["session"]
+    assert made.closed == ["session"]
 
 
-def test_the_log_of_a_worker_is_found_by_its_name(group, tmp_path):
-    made, *_ = group
-    assert made._log("env worker 0 on node 1 (b)") is None  # the output is not redirected
-    made._worker_specs = replace(made._worker_specs, output=tmp_path)
-    assert made._log("env worker 0 on node 1 (b)") == tmp_path / "env_0.log"
-    assert made._log("rollout+actor worker 0 on node 0 (a)") == tmp_path / "rollout+actor_0.log"
+def test_the_log_of_a_worker_is_found_by_its_name(tmp_path):
+    allocations = {"env": Allocation(1, (0,), 1.0, 0.0), "actor": Allocation(0, (0,), 1.0, 0.0)}
+    members = {role: (Member(None, allocation),) for role, allocation in allocations.items()}  # type: ignore[arg-type]
+    worker_specs = WorkerSpecs(ClusterConfig(), members, nodes=NODES, output=tmp_path)
+    assert worker_specs.log_of("env worker 0 on node 1 (b)") == tmp_path / "env_0.log"
+    assert worker_specs.log_of("actor worker 0 on node 0 (a)") == tmp_path / "actor_0.log"
+    assert worker_specs.log_of("actor worker 1") is None
+    assert replace(worker_specs, output=None).log_of("env worker 0 on node 1 (b)") is None
