@@ -223,8 +223,8 @@ class Unstoppable(RayGroup):
 
 
 def test_the_session_is_closed_even_if_a_worker_cannot_be_stopped(monkeypatch):
-    monkeypatch.setattr(ray_group.ray, "is_initialized", lambda: True)
     made = Unstoppable()
+    monkeypatch.setattr(ray_group.ray, "is_initialized", lambda: True)
     with pytest.raises(ValueError, match="the first error"):
         made.stop()
     assert made.closed == ["session"]
