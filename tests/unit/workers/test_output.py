@@ -91,13 +91,16 @@ def test_logs_that_cannot_be_removed_are_left(tmp_path: Path, monkeypatch: pytes
         (folder / name).touch()
     (folder / "env_3.log").write_text("printed")
     unlink = Path.unlink
+    asked: list[str] = []
 
-    def refuse_one(path: Path, missing_ok: bool = False) -> None:
-        if path.name == "env_1.log":
+    def refuse_the_first(path: Path, missing_ok: bool = False) -> None:
+        asked.append(path.name)
+        if len(asked) == 1:
             raise PermissionError(1, "not permitted")
         unlink(path, missing_ok)
 
-    monkeypatch.setattr(output.Path, "unlink", refuse_one)
+    monkeypatch.setattr(output.Path, "unlink", refuse_the_first)
     remove_empty(folder)
-    assert sorted(log.name for log in folder.iterdir()) == ["env_1.log", "env_3.log"]
+    assert sorted(asked) == ["env_0.log", "env_1.log", "env_2.log"]
+    assert {log.name for log in folder.iterdir()} == {asked[0], "env_3.log"}
     remove_empty(tmp_path / "never created")
