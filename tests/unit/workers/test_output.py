@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from rlcore.workers import output
 from rlcore.workers.output import OutputFile, remove_empty, stderr_to
 
 PROCESS = """
@@ -99,7 +98,7 @@ def test_logs_that_cannot_be_removed_are_left(tmp_path: Path, monkeypatch: pytes
             raise PermissionError(1, "not permitted")
         unlink(path, missing_ok)
 
-    monkeypatch.setattr(output.Path, "unlink", refuse_the_first)
+    monkeypatch.setattr(Path, "unlink", refuse_the_first)
     remove_empty(folder)
     assert sorted(asked) == ["env_0.log", "env_1.log", "env_2.log"]
     assert {log.name for log in folder.iterdir()} == {asked[0], "env_3.log"}
