@@ -37,7 +37,7 @@ def start(log_path: Path, name: str, *overrides: str) -> Path:
 
 
 def test_each_is_a_plugin_of_a_page():
-    plugins = {path.stem for path in EXAMPLES.glob("*.py")} - {"minimal", "robot_loop"}
+    plugins = {path.stem for path in EXAMPLES.glob("*.py")} - {"minimal", "robot_loop", "best_of"}
     assert plugins == CASES.keys()
     points = [Installed(name, name) for name in sorted(plugins)]
     rows = Registry.load(points, environ={}).rows()

@@ -100,7 +100,8 @@ def refusal(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 def test_a_finished_run_is_not_resumed(run: Path, capsys):
     error = refusal(capsys, "resume", str(run))
-    assert f"model=toy algorithm=NAME actor.model.model_path={run / 'sft'}" in error
+    path = f"actor.model.model_path={run / 'sft'}"
+    assert f"model=toy algorithm=NAME sft.enabled=false {path}" in error
 
 
 @pytest.mark.parametrize("lost", ["evaluation", "checkpoint", "policy"])

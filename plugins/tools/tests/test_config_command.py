@@ -85,7 +85,7 @@ def test_a_shell_completes_commands_recipes_and_keys(
     )
     assert done.stdout.splitlines() == [
         "replay report",
-        "quickstart_expo quickstart_ppo",
+        "quickstart_expo quickstart_ppo quickstart_smolvla",
         "toy",
         "runner.max_epochs= runner.max_steps= runner.max_staleness=",
         "--failures",

@@ -442,7 +442,7 @@ def outcome(policy: nn.Module, trainer: Learner) -> dict[str, Any]:
     moments = []
     for group in ("policy", "value"):
         for parameter in optimizer.parameters(group):
-            state = optimizer._adam.state.get(optimizer._stepped(parameter), {})
+            state = optimizer._adam.state.get(optimizer._stepped_for(parameter), {})
             for moment in ("exp_avg", "exp_avg_sq"):
                 if moment in state:
                     moments.append(_like(state[moment], parameter))
