@@ -441,8 +441,9 @@ def outcome(policy: nn.Module, trainer: Learner) -> dict[str, Any]:
     optimizer = trainer._optimizer
     moments = []
     for group in ("policy", "value"):
-        for parameter in optimizer.parameters(group):
-            state = optimizer._adam.state.get(optimizer._stepped_for(parameter), {})
+        stepped = optimizer._stepped[group]
+        for parameter, own in zip(optimizer.parameters(group), stepped, strict=True):
+            state = optimizer._adam.state.get(own, {})
             for moment in ("exp_avg", "exp_avg_sq"):
                 if moment in state:
                     moments.append(_like(state[moment], parameter))
