@@ -75,8 +75,8 @@ def check_known_starts(facts: Facts) -> Iterator[str]:
     train = facts.envs["train"]
     trials = train.trials(config.env.train.split)
     _, data = open_dataset(Path(config.collect.path))
-    known = {task for task, trial in data.starts(successful=True) if trial in trials}
-    missing = [task for task in train.tasks if task not in known]
+    tasks_with_starts = {task for task, trial in data.starts(successful=True) if trial in trials}
+    missing = [task for task in train.tasks if task not in tasks_with_starts]
     if missing:
         yield (
             f"runner.demonstration_starts must be 0 for collect.path={config.collect.path}, got "

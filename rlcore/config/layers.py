@@ -128,7 +128,7 @@ def bind_layers(
 def _derive_again(
     config: RunConfig, saved: Values, layers: Sequence[Values], errors: list[UserError]
 ) -> None:
-    """Let envs derive keys anew that depend on keys of `layers`, and collect their errors."""
+    """Have each env derive again the keys that depend on keys of `layers`; collect errors."""
     for side, env in config.env.sides.items():
         path = f"env.{side}"
         written = {name.lower() for layer in layers for name in schema_tree.find(layer, path, {})}

@@ -112,7 +112,7 @@ class EnvConfig(Settings):
         """
 
     def derive_again(self, saved: Mapping[str, Any], given: Set[str]) -> None:
-        """Set keys anew that an earlier run derived from keys that have other values now.
+        """Derive again the keys that an earlier run derived from keys with other values.
 
         Called when the configuration of an earlier run is loaded, and when one is changed.
 

@@ -1,7 +1,7 @@
 """Keep what was found in the rows of data sets, as checks of a run open a data set several times.
 
 `rlcore plan` checks a run once for each layout, and each check reads all rows of the data set. They
-are read anew only if something has changed: the index, the mapping, or a file with rows.
+are read again only if something has changed: the index, the mapping, or a file with rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Stamps = dict[Path, tuple[int, int]]
 
 @dataclass(frozen=True)
 class _Kept:
-    """A survey, and what it was made from."""
+    """A survey with its sources: index, mapping and the state of the files with rows."""
 
     index: Index
     mapping: FeatureMapping
@@ -38,7 +38,7 @@ def survey_of(
     """Return the contents of all rows of a data set, which this process may have read before.
 
     For the arguments and errors see :class:`rlcore_data_lerobot.survey.Surveyor`; a survey that
-    fails is made anew.
+    fails is made again.
     """
     stamps = _stamps(index)
     kept = _KEPT.get((index.path, described))

@@ -42,14 +42,14 @@ class ComposedGymnasiumConfig(GymnasiumConfig):
         if given.isdisjoint(changed):
             return
         derived = OF_ID if "id" in changed else OF_KWARGS
-        anew = [name for name in derived if name not in given]
-        for name in anew:
+        rederived = [name for name in derived if name not in given]
+        for name in rederived:
             setattr(self, name, None)
         # of a module that the run names, the current folder may hold another one
         if module_of(self.id) != module_of(saved.get("id", "")) and "module_path" not in given:
             self.module_path = folder_of(self.id)
         fill(self)
-        different = [name for name in sorted(anew) if getattr(self, name) != saved.get(name)]
+        different = [name for name in sorted(rederived) if getattr(self, name) != saved.get(name)]
         if different:
             warn(
                 f"gymnasium: the run had another {' and '.join(changed)}, so these keys follow "

@@ -147,7 +147,7 @@ def load(config: LeRobotModelConfig, folder: Path) -> LeRobotPolicyParts:
             hint="actor.model.num_action_chunks=1",
         )
     for_loading = {name: _ONLY_TO_INITIALISE[name] for name in _ONLY_TO_INITIALISE.keys() & names}
-    kept = {name: getattr(stored, name) for name in for_loading}
+    stored_values = {name: getattr(stored, name) for name in for_loading}
     with _refusals_of(config):
         theirs = replace(stored, **changes, **for_loading)
     try:
@@ -164,7 +164,7 @@ def load(config: LeRobotModelConfig, folder: Path) -> LeRobotPolicyParts:
             hint="load it with LeRobot alone to see the whole error: "
             f"get_policy_class({theirs.type!r}).from_pretrained(FOLDER)",
         ) from error
-    for name, value in kept.items():
+    for name, value in stored_values.items():
         setattr(module.config, name, value)
     return LeRobotPolicyParts(module, before, after)
 
