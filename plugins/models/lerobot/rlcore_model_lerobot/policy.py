@@ -56,7 +56,7 @@ def make(config: LeRobotModelConfig, *, env_spec: EnvSpec) -> LeRobotPolicy:
         spec,
         theirs,
         cameras_of(config, env_spec, policy),
-        env_spec.max_episode_steps,
+        env_spec,
     )
 
 
@@ -67,7 +67,7 @@ class LeRobotPolicy(nn.Module):
         spec: facts of the policy.
         theirs: LeRobot's module and processors.
         cameras: camera of the env for each picture, `{feature: camera}`.
-        max_episode_steps: the env's time limit, in steps.
+        env: gives the time limit and the range of actions.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class LeRobotPolicy(nn.Module):
         spec: PolicySpec,
         theirs: LeRobotPolicyParts,
         cameras: Mapping[str, str],
-        max_episode_steps: int,
+        env: EnvSpec,
     ) -> None:
         super().__init__()
         self.spec = spec
@@ -83,7 +83,8 @@ class LeRobotPolicy(nn.Module):
         self._before = theirs.before
         self._after = theirs.after
         self._cameras = dict(cameras)
-        self._time_limit = max_episode_steps
+        self._time_limit = env.max_episode_steps
+        self._half_range = (np.asarray(env.action_high) - np.asarray(env.action_low)) / 2
 
     # -- acting ---------------------------------------------------------------------------------
 
@@ -161,7 +162,7 @@ class LeRobotPolicy(nn.Module):
 
     def fit_normalizer(self, demonstrations: Sequence[Demonstration]) -> None:
         """Fit the statistics of states and actions; those of pictures remain."""
-        stats = statistics.of_demonstrations(demonstrations)
+        stats = statistics.of_demonstrations(demonstrations, self._half_range)
         theirs = LeRobotPolicyParts(self.policy, self._before, self._after).with_stats(stats)
         self._before = theirs.before
         self._after = theirs.after

@@ -17,7 +17,11 @@ from rlcore_model_lerobot.described import ACTION, STATE, Described
 Stats = dict[str, dict[str, Any]]
 
 _QUANTILES = {"q01": 0.01, "q10": 0.1, "q90": 0.9, "q99": 0.99}
-_LEAST = 1e-2  # spread of an entry, in its unit: in few demonstrations one may hardly move
+_LEAST = 1e-2  # spread of a state's entry, in its unit: in few demonstrations one may hardly move
+_LEAST_SHARE = 0.1
+"""Least spread of an action's entry, as a share of half its range. Where demonstrations hardly move
+an entry, such as a closed gripper, a smaller one would let its error outweigh all others as soon as
+a rollout explores."""
 _IMAGENET = {
     "mean": np.array([0.485, 0.456, 0.406], np.float32)[:, None, None],
     "std": np.array([0.229, 0.224, 0.225], np.float32)[:, None, None],
@@ -43,13 +47,18 @@ def of_env(policy: Described, env: EnvSpec) -> Stats:
     return stats
 
 
-def of_demonstrations(demonstrations: Sequence[Demonstration]) -> Stats:
-    """Return the statistics of states and actions over all steps of the demonstrations."""
+def of_demonstrations(demonstrations: Sequence[Demonstration], half_range: np.ndarray) -> Stats:
+    """Return the statistics of states and actions over all steps of the demonstrations.
+
+    Args:
+        demonstrations: at least one.
+        half_range: half the env's range of each entry of an action, `[A]`.
+    """
     states = np.concatenate([demonstration.states for demonstration in demonstrations])
     actions = np.concatenate([demonstration.actions for demonstration in demonstrations])
-    stats = {ACTION: _of_values(actions)}
+    stats = {ACTION: _of_values(actions, _LEAST_SHARE * half_range)}
     if states.shape[1]:
-        stats[STATE] = _of_values(states)
+        stats[STATE] = _of_values(states, np.full(states.shape[1], _LEAST))
     return stats
 
 
@@ -60,18 +69,18 @@ def _of_range(low: Sequence[float], high: Sequence[float]) -> dict[str, np.ndarr
     return {"mean": (least + most) / 2, "std": (most - least) / 2, **ends}
 
 
-def _of_values(values: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the statistics over rows `[N, entries]`, each spread at least :data:`_LEAST`."""
+def _of_values(values: np.ndarray, least: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the statistics over rows `[N, entries]`, each spread at least `least`, `[entries]`."""
     stats = {
         "mean": values.mean(0),
-        "std": values.std(0).clip(min=_LEAST),
+        "std": values.std(0).clip(min=least),
         "min": values.min(0),
         "max": values.max(0),
         **{name: np.quantile(values, share, axis=0) for name, share in _QUANTILES.items()},
     }
     for low, high in (("min", "max"), ("q01", "q99"), ("q10", "q90")):
         middle = (stats[low] + stats[high]) / 2
-        half = ((stats[high] - stats[low]) / 2).clip(min=_LEAST)
+        half = ((stats[high] - stats[low]) / 2).clip(min=least)
         stats[low] = middle - half
         stats[high] = middle + half
     return {name: array.astype(np.float32) for name, array in stats.items()}

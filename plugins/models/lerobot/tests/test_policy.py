@@ -219,6 +219,26 @@ def test_the_loss_of_act_is_lerobots(tmp_path):
     assert compared > 60
 
 
+def test_an_entry_that_hardly_moves_counts_like_others_in_the_loss():
+    """Its least spread is a tenth of half its range: an error of that much is 1 in the loss, and
+    in the mean absolute error over four entries a quarter."""
+    policy = built("act")
+    shown = fake_demonstration(ENV, 12)
+    actions = shown.actions.copy()
+    actions[:, -1] = 0.25
+    held = replace(shown, actions=actions)
+    policy.fit_normalizer([held])
+    moved = actions.copy()
+    half_range = (ENV.action_high[-1] - ENV.action_low[-1]) / 2
+    moved[:, -1] += 0.1 * half_range
+    losses = []
+    for each in (held, replace(shown, actions=moved)):
+        inputs, targets, mask = policy.sft_batch(each, [0, 2, 5])
+        given = tensors(inputs), torch.from_numpy(targets), torch.from_numpy(mask)
+        losses.append(policy.sft_loss(*given, KEYS)[0].item())
+    assert 0.0 < abs(losses[1] - losses[0]) <= 0.25 + 1e-5
+
+
 def test_the_loss_of_diffusion_has_noise_and_times_of_the_keys():
     """The mean square of eps - eps^ over all entries, at times and noise that the keys give."""
     policy = built("diffusion")
