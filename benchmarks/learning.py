@@ -1,6 +1,6 @@
 """Reinforcement against imitation on a set of tasks: plays what is missing, and writes the page.
 
-    python benchmarks/learning.py SET [ARM ...] [--seeds 0 1] [--demonstrations 1] [--episodes 576]
+    python benchmarks/learning.py SET [ARM ...] [--seeds 0 1] [--demonstrations N] [--episodes N]
     python benchmarks/learning.py --experts      time limits and tasks of all sets
     python benchmarks/learning.py SET --page     plays nothing
 
@@ -34,17 +34,17 @@ CELLS = "learning"
 
 def main() -> int:
     """Parse the command line, play and write; return the exit code."""
-    content = listed()
-    arms = {name: Arm(**entries) for name, entries in content["arms"].items()}
+    sets, entries = listed()
+    arms = {name: Arm(**each) for name, each in entries.items()}
     listing = ", ".join([*CONTROLS, *arms])
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("set", nargs="?", choices=[*content["sets"]])
+    parser.add_argument("set", nargs="?", choices=[*sets])
     parser.add_argument("arms", nargs="*", metavar="ARM", help=f"{listing}; none: all")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
-    parser.add_argument("--demonstrations", type=int, default=1, help="of each task")
-    parser.add_argument("--episodes", type=int, default=576, help="of training, of each arm")
+    parser.add_argument("--demonstrations", type=int, help="of each task; default: as planned")
+    parser.add_argument("--episodes", type=int, help="of training, of each arm; default: planned")
     parser.add_argument("--page", action="store_true", help="write the page, play nothing")
     parser.add_argument("--experts", action="store_true", help="play the experts, no policy")
     parser.add_argument(
@@ -68,9 +68,14 @@ def main() -> int:
         derive()
         return 0
     if options.set is None:
-        parser.error(f"name a set: {', '.join(content['sets'])}")
+        parser.error(f"name a set: {', '.join(sets)}")
+    planned = sets[options.set]
+    arms = {name: arm for name, arm in arms.items() if planned.plays(name)}
+    listing = ", ".join([*CONTROLS, *arms])
     if unknown := {*options.arms} - {*CONTROLS, *arms}:
-        parser.error(f"no such arm: {', '.join(sorted(unknown))} (choose from {listing})")
+        parser.error(
+            f"{options.set} has no arm {', '.join(sorted(unknown))} (choose from {listing})"
+        )
     if options.override and options.results == RESULTS:
         parser.error("--override needs --results FOLDER: it is a trial, not what the pages show")
 
@@ -88,11 +93,12 @@ def main() -> int:
     plugins = load_plugins()
     installed = {kind: plugins.names(kind) for kind in ("algorithm", "model")}
     missing = {name: arm.missing(installed) for name, arm in arms.items()}
-    role = content["sets"][options.set]["role"]
     imitated = next(name for name, arm in arms.items() if arm.control)
 
     def write_page(job: Job | None = None) -> None:
-        sheet = Sheet.of(options.set, role, tasks[options.set], experts, missing, records, imitated)
+        sheet = Sheet.of(
+            options.set, planned, tasks[options.set], experts, missing, records, imitated
+        )
         options.results.mkdir(parents=True, exist_ok=True)
         write_text(options.results / f"learning-{options.set}.md", page(sheet))
         drawing = picture(sheet)
@@ -103,6 +109,7 @@ def main() -> int:
     for name in wanted:
         if missing.get(name):
             print(f"{name}: not run, {missing[name]}")
+    demonstrations, episodes = planned.tables[0]
     failed: list[Job] = []
     if not options.page:
         tables = [
@@ -110,11 +117,12 @@ def main() -> int:
                 name=options.set,
                 tasks=tasks[options.set],
                 seed=seed,
-                demonstrations=options.demonstrations,
-                episodes=options.episodes,
+                demonstrations=options.demonstrations or demonstrations,
+                episodes=options.episodes or episodes,
                 arms={name: arm for name, arm in arms.items() if not missing[name]},
                 folder=runs.absolute() / records.commit / options.set,
                 overrides=options.override,
+                recipe=planned.recipe,
             )
             for seed in options.seeds
         ]

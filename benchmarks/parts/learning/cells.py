@@ -44,8 +44,8 @@ CODE = (
 """Files and folders that decide what a cell measures, as pathspecs of git."""
 CHANGED = "-changed"
 """End of :func:`code_commit` for files that no commit has."""
-PACKAGES = ("torch", "mujoco", "metaworld")
-"""Packages whose versions are kept with a cell."""
+PACKAGES = {"metaworld": ("mujoco", "metaworld"), "maniskill": ("mani_skill", "sapien")}
+"""Packages whose versions are kept with a cell beside torch's, by `env_type`."""
 
 Outcomes = Mapping[tuple[str, int], Passes]
 
@@ -96,7 +96,7 @@ class Record:
         samples: of an arm, its :func:`policy_work`; of a start, those of all its rounds; of a
             control, those that it was trained on.
         overrides: overrides of a trial.
-        versions: versions of :data:`PACKAGES`.
+        versions: versions of torch and :data:`PACKAGES`.
         own_start: like `starts`, of the policy that an arm with another model began from; empty if
             the run began from the start's weights.
     """
@@ -248,15 +248,15 @@ def measured(
         seconds=round(sum(seconds.get(phase, 0.0) for phase in phases), 1),
         samples=samples,
         overrides=list(overrides),
-        versions=versions(),
+        versions=versions(run.config().env.eval.env_type),
         own_start=_digits(evaluations["before"].episodes) if "before" in evaluations else {},
     )
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of those of :data:`PACKAGES` that are installed."""
+def versions(env_type: str) -> dict[str, str]:
+    """Return the versions of torch and of those of an env's :data:`PACKAGES` that are installed."""
     found = {}
-    for package in PACKAGES:
+    for package in ("torch", *PACKAGES.get(env_type, ())):
         with suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
     return found

@@ -1,4 +1,4 @@
-"""Play the experts of a set's tasks on training starts, without rendering what they see."""
+"""Play the experts of a set's tasks on training starts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import rlcore
+from parts.learning.runs import RECIPES
 from parts.learning.sets import (
+    RECIPE,
     ROOT,
     Expert,
     TaskSet,
@@ -19,14 +21,14 @@ from parts.learning.sets import (
 )
 from rlcore.api import build_checked_env
 from rlcore.checks.facts import env_spec
+from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import Episode
 from rlcore.plugins.registry import load_plugins
 
-RECIPE = ROOT / "benchmarks/experiment/learning.yaml"
 STARTS = 70
 """Training starts of each task that its expert plays: as many as a policy is evaluated on."""
 LONGEST = 500
-"""Env steps after which an expert has failed; MetaWorld's own limit."""
+"""Env steps after which an expert has failed; MetaWorld's own limit, more than others need."""
 PAGES = "learning-*.md"
 """Pages of this benchmark, whose tasks are those of the sets."""
 
@@ -36,14 +38,16 @@ class Experts(Mapping[str, Expert]):
 
     Args:
         known: results of earlier.
+        recipes: the recipe whose env has a task; :data:`RECIPE` for a task that is missing.
     """
 
-    def __init__(self, known: Mapping[str, Expert]) -> None:
+    def __init__(self, known: Mapping[str, Expert], recipes: Mapping[str, str]) -> None:
         self._known = dict(known)
+        self._recipes = recipes
 
     def __getitem__(self, task: str) -> Expert:
         if task not in self._known:
-            self._known[task] = play(task)
+            self._known[task] = play(task, self._recipes.get(task, RECIPE))
             print(task, self._known[task], flush=True)
         return self._known[task]
 
@@ -54,10 +58,13 @@ class Experts(Mapping[str, Expert]):
         return len(self._known)
 
 
-def play(task: str) -> Expert:
+def play(task: str, recipe: str) -> Expert:
     """Have the expert of a task play its first training starts."""
     config = rlcore.compose(
-        RECIPE, f"env.*.tasks=[{task}]", "env.train.num_processes=0", "env.train.total_num_envs=1"
+        str(RECIPES / recipe),
+        f"env.*.tasks=[{task}]",
+        "env.train.num_processes=0",
+        "env.train.total_num_envs=1",
     )
     env, spec = build_checked_env(config, "train", 1)
     episodes = [Episode(0, trial) for trial in spec.trials("train")[:STARTS]]
@@ -74,20 +81,33 @@ def play(task: str) -> Expert:
 
 
 def derive() -> dict[str, TaskSet]:
-    """Play the experts that are not in experts.json yet, write it, and return the sets."""
-    named = {name: each["tasks"] for name, each in listed()["sets"].items()}
+    """Play the experts that are not in experts.json yet, write it, and return the sets.
+
+    Raises:
+        ConfigError: an expert of another env than MetaWorld fails: its task has no replacement.
+    """
+    planned, _ = listed()
     earlier, known = read_experts()
-    experts = Experts(known)
+    recipes = {task: each.recipe for each in planned.values() for task in each.tasks}
+    experts = Experts(known, recipes)
     replaced = {old: new for each in earlier.values() for old, new in each.replaced.items()}
     pages = (path for path in Path(ROOT / "docs").rglob("*.md") if not path.match(PAGES))
     texts = [path.read_text() for path in (*Path(ROOT / "configs").rglob("*.yaml"), *pages)]
     env = env_spec(load_plugins(), "env.train", rlcore.compose("env=metaworld").env.train)
-    taken = [*replaced.values(), *(task for tasks in named.values() for task in tasks)]
-    substitutes = unused(env.tasks, texts, taken)
+    substitutes = unused(env.tasks, texts, [*replaced.values(), *recipes])
     sets = {}
-    for name, tasks in named.items():
-        filled = fill(tasks, experts, substitutes, replaced)
-        present = [filled.get(task, task) for task in tasks]
+    for name, each in planned.items():
+        candidates = substitutes if each.recipe == RECIPE else iter(())
+        try:
+            filled = fill(each.tasks, experts, candidates, replaced)
+        except StopIteration:
+            failing = [task for task in each.tasks if experts[task].steps is None]
+            raise ConfigError(
+                f"set {name}: the experts of {', '.join(failing)} solve less than 95% of their "
+                "training starts, and no task is left to take in their place",
+                hint="choose other tasks in benchmarks/sets.yaml",
+            ) from None
+        present = [filled.get(task, task) for task in each.tasks]
         steps = [step for task in present if (step := experts[task].steps) is not None]
         sets[name] = TaskSet(present, time_limit(steps), filled)
     write_experts(sets, experts)

@@ -8,11 +8,9 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from parts.learning.cells import CONTROLS, START, Cell, Outcomes, Record, Records
-from parts.learning.sets import SUFFIX, Expert, TaskSet
+from parts.learning.sets import SUFFIX, Expert, Planned, TaskSet
 from rlcore.runs.statistics import Difference, SuccessRate, paired_difference, success_rate
 
-PLANNED = ((1, 576), (5, 576), (1, 1152))
-"""Demonstrations of each task and episodes of the tables, in the order in which they are played."""
 SEEDS = (0, 1)
 EASY = 0.9
 """Success of a control above which little is left to win, so that the first line says it."""
@@ -23,7 +21,8 @@ class Sheet:
     """All that a set's page is made of.
 
     Attributes:
-        name, role: of the set.
+        name: name of the set.
+        planned: what sets.yaml says of it. Its tables come first, in its order.
         tasks: the set.
         experts: results of the experts by task.
         arms: arm -> why it can't be played here; empty if it can.
@@ -34,7 +33,7 @@ class Sheet:
     """
 
     name: str
-    role: str
+    planned: Planned
     tasks: TaskSet
     experts: Mapping[str, Expert]
     arms: Mapping[str, str]
@@ -47,7 +46,7 @@ class Sheet:
     def of(
         cls,
         name: str,
-        role: str,
+        planned: Planned,
         tasks: TaskSet,
         experts: Mapping[str, Expert],
         arms: Mapping[str, str],
@@ -57,17 +56,17 @@ class Sheet:
         """Collect a set's cells of the commit that was played last."""
         kept = dict(records.all(name))
         if not kept:
-            return cls(name, role, tasks, experts, arms, imitated=imitated)
+            return cls(name, planned, tasks, experts, arms, imitated=imitated)
         commit = max(kept.values(), key=lambda record: record.ended).commit
         cells = {cell: record for cell, record in kept.items() if records.finished(cell, commit)}
         stale = frozenset(kept.keys() - cells.keys())
-        return cls(name, role, tasks, experts, arms, cells, commit, stale, imitated)
+        return cls(name, planned, tasks, experts, arms, cells, commit, stale, imitated)
 
     @property
     def tables(self) -> list[tuple[int, int]]:
         """Demonstrations and episodes of each table: the planned ones first."""
         played = {(cell.demonstrations, cell.episodes) for cell in self.cells if cell.episodes}
-        return [*PLANNED, *sorted(played - {*PLANNED})]
+        return [*self.planned.tables, *sorted(played - {*self.planned.tables})]
 
     @property
     def seeds(self) -> list[int]:
@@ -159,7 +158,7 @@ def page(sheet: Sheet) -> str:
                 f"# Reinforcement against imitation: {sheet.name}",
                 headline(sheet),
                 HEAD.format(
-                    role=ROLES[sheet.role],
+                    role=ROLES[sheet.planned.role],
                     command=f"python benchmarks/learning.py {sheet.name}",
                     measured=measured(sheet),
                 ).lstrip(),
@@ -199,7 +198,7 @@ def headline(sheet: Sheet) -> str:
         where = f"{conditions(demonstrations, episodes)}, {numbered(seeds)}{easy}"
         verb = "and" if kind == "even" else "beats"
         named[kind].append(f"{better} {verb} {worse} ({where})")
-    demonstrations, episodes = PLANNED[0]
+    demonstrations, episodes = sheet.planned.tables[0]
     first = [
         sheet.cell(seed, demonstrations, episodes, run)
         for seed in SEEDS

@@ -18,7 +18,7 @@ from parts.learning.cells import (
     Records,
     digest,
 )
-from parts.learning.sets import ROOT, TaskSet
+from parts.learning.sets import RECIPE, ROOT, TaskSet
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import CheckpointError, ConfigError
 
@@ -84,6 +84,7 @@ class Table:
         arms: arms to play.
         folder: folder of the runs of this code and set.
         overrides: overrides of a trial; those of `algorithm.` are for arms alone.
+        recipe: file of :data:`RECIPES` on which the runs are based, unless their arm names another.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Table:
     arms: Mapping[str, Arm]
     folder: Path
     overrides: Sequence[str] = field(default_factory=tuple)
+    recipe: str = RECIPE
 
     def cell(self, run: str) -> Cell:
         """Return the cell of a run."""
@@ -203,7 +205,7 @@ class Table:
     def _base(self, recipe: str | None = None) -> list[str]:
         tasks = ",".join(self.tasks.tasks)
         return [
-            str(RECIPES / (recipe or "learning.yaml")),
+            str(RECIPES / (recipe or self.recipe)),
             f"env.*.tasks=[{tasks}]",
             f"env.*.max_episode_steps={self.tasks.limit}",
             f"collect.episodes_per_task={self.demonstrations}",

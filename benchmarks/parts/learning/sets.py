@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,31 @@ import yaml
 ROOT = Path(__file__).resolve().parents[3]
 SETS = ROOT / "benchmarks/sets.yaml"
 EXPERTS = ROOT / "benchmarks/experts.json"
+RECIPE = "learning.yaml"
+"""File of benchmarks/experiment that a set's runs are based on, unless the set names another."""
 SUFFIX = "-v3"
 """End of the env's task names, which pages often leave out."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What sets.yaml says of a set, whose comments say what each entry is."""
+
+    role: str
+    tasks: Sequence[str]
+    recipe: str = RECIPE
+    tables: Sequence[tuple[int, int]] = ((1, 576), (5, 576), (1, 1152))
+    arms: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, entry: Mapping[str, Any]) -> Planned:
+        """Return what an entry of sets.yaml says."""
+        planned = cls(**entry)
+        return replace(planned, tables=[(demos, episodes) for demos, episodes in planned.tables])
+
+    def plays(self, arm: str) -> bool:
+        """Return whether the set's tables have an arm."""
+        return not self.arms or arm in self.arms
 
 
 @dataclass(frozen=True)
@@ -79,6 +102,9 @@ def fill(
         experts: an expert's results by task; asked for substitutes as they are taken.
         substitutes: further tasks, in the order in which they are to be taken.
         replaced: replacements of earlier, which stay as they are.
+
+    Raises:
+        StopIteration: no substitute is left.
     """
     return {
         task: replaced.get(task)
@@ -106,10 +132,10 @@ def unused(tasks: Iterable[str], texts: Iterable[str], taken: Iterable[str]) -> 
             yield task
 
 
-def listed() -> dict[str, Any]:
-    """Return the content of sets.yaml."""
-    content: dict[str, Any] = yaml.safe_load(SETS.read_text())
-    return content
+def listed() -> tuple[dict[str, Planned], dict[str, dict[str, Any]]]:
+    """Return the sets and the arms of sets.yaml, by name."""
+    content = yaml.safe_load(SETS.read_text())
+    return {name: Planned.of(each) for name, each in content["sets"].items()}, content["arms"]
 
 
 def read_experts(path: Path = EXPERTS) -> tuple[dict[str, TaskSet], dict[str, Expert]]:

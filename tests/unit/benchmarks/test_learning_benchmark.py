@@ -56,9 +56,11 @@ def test_every_set_has_experts():
     from parts.learning.sets import listed, read_experts, time_limit
 
     sets, experts = read_experts()
-    assert sets.keys() == listed()["sets"].keys()
-    for name, each in listed()["sets"].items():
-        tasks = [sets[name].replaced.get(task, task) for task in each["tasks"]]
+    planned, arms = listed()
+    assert sets.keys() == planned.keys()
+    for name, each in planned.items():
+        assert {*each.arms} <= arms.keys()
+        tasks = [sets[name].replaced.get(task, task) for task in each.tasks]
         assert tasks == list(sets[name].tasks)
         steps = [experts[task].steps for task in tasks]
         assert None not in steps and sets[name].limit == time_limit(filter(None, steps))
@@ -69,8 +71,10 @@ def test_one_arm_has_its_own_successes_imitated():
     from parts.learning.runs import Arm
     from parts.learning.sets import listed
 
-    arms = [Arm(**entries) for entries in listed()["arms"].values()]
-    assert sum(arm.control for arm in arms) == 1
+    sets, entries = listed()
+    arms = {name: Arm(**each) for name, each in entries.items()}
+    for planned in sets.values():
+        assert sum(arm.control for name, arm in arms.items() if planned.plays(name)) == 1
     gone = Arm(["algorithm=ppo"]).missing({"algorithm": ["rft"]})
     assert gone == "algorithm ppo is not installed"
 
@@ -188,7 +192,7 @@ def test_arms_begin_from_the_start_and_play_whole_updates(tmp_path: Path, refuse
 def sheet_of(tmp_path: Path) -> Any:
     from parts.learning.cells import DEMONSTRATIONS, START, Cell, Records
     from parts.learning.page import Sheet
-    from parts.learning.sets import Expert, TaskSet
+    from parts.learning.sets import Expert, Planned, TaskSet
 
     records = Records(tmp_path, "c1")
     kept = {
@@ -205,7 +209,8 @@ def sheet_of(tmp_path: Path) -> Any:
     experts = {"a": Expert(20, 20, 54), "b": Expert(20, 3, None)}
     arms = {"ppo": "", "grpo": "", "sac": "algorithm sac is not installed"}
     tasks = TaskSet(["a"], 90, {"b": "a"})
-    return Sheet.of("presses", "chosen on", tasks, experts, arms, records)
+    planned = Planned("chosen on", ["b"])
+    return Sheet.of("presses", planned, tasks, experts, arms, records)
 
 
 def test_a_page_begins_with_where_a_control_wins_and_shows_one_commit(tmp_path: Path):
