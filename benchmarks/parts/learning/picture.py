@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rlcore_tools.report.chart import Point, Series, chart
 
 from parts.learning.cells import CONTROLS, START, Record
-from parts.learning.page import PLANNED, Sheet, conditions, pooled
+from parts.learning.page import Sheet, conditions, pooled
 from rlcore.runs.statistics import wilson
 
 WIDTH = 640
@@ -30,7 +30,7 @@ STYLE = (
 
 def picture(sheet: Sheet) -> str | None:
     """Return the SVG of the first table that has a curve; None if no table has one."""
-    for demonstrations, episodes in (*PLANNED, *sheet.tables):
+    for demonstrations, episodes in sheet.tables:
         runs = {
             run: [
                 record

@@ -429,7 +429,7 @@ def test_every_arm_has_a_schedule_to_its_end(tmp_path: Path):
 
     plugins = load_plugins()
     installed = {kind: plugins.names(kind) for kind in ("algorithm", "model")}
-    arms = {name: Arm(**entries) for name, entries in listed()["arms"].items()}
+    arms = {name: Arm(**entries) for name, entries in listed()[1].items()}
     arms = {name: arm for name, arm in arms.items() if not arm.missing(installed)}
     tasks = TaskSet(["handle-press-v3"], 104)
     table = Table("presses", tasks, 0, 1, 576, arms, tmp_path)
