@@ -21,6 +21,7 @@ from rlcore.contracts.errors import UserError
 from rlcore.utils.text import format_value
 
 OUTPUT = "collect.output"
+CONTROL = "sft.control"
 NOTHING = object()  # no value is equal to it
 SIDES_OF_ONE = {
     "env.train.trials_per_task": "training draws from all trials of env.train.split",
@@ -31,7 +32,9 @@ SIDES_OF_ONE = {
 """Keys that both envs have and only the other one reads: `{path: why it has no effect}`."""
 
 
-def unread(config: RunConfig, *, collects: bool = False, taught: bool = False) -> list[str]:
+def unread(
+    config: RunConfig, *, collects: bool = False, imitates: bool = False, taught: bool = False
+) -> list[str]:
     """Return a sentence for each key that the user set by hand and that is not read.
 
     A key counts as set by hand if its value differs from the default and from the one that the
@@ -39,16 +42,17 @@ def unread(config: RunConfig, *, collects: bool = False, taught: bool = False) -
 
     Args:
         collects: whether the run only collects demonstrations.
+        imitates: whether the run is supervised training alone.
         taught: whether the algorithm learns from demonstrations, so that the section `collect` is
             read without supervised training too.
     """
-    not_written = {} if collects else {OUTPUT: "rlcore collect alone writes there"}
+    of_others = {} if collects else {OUTPUT: "rlcore collect alone writes there"}
+    if imitates:
+        of_others[CONTROL] = "rlcore sft trains no control, which is compared with what RL reaches"
     candidates = [
         (key, sentence)
-        for key, sentence in _unread_keys(config, not_written)
-        if key.path in not_written
-        or not (collects or taught)
-        or not key.path.startswith("collect.")
+        for key, sentence in _unread_keys(config, of_others)
+        if key.path in of_others or not (collects or taught) or not key.path.startswith("collect.")
     ]
     layers = _layers_of_rlcore(config) if candidates else []
     return [

@@ -89,7 +89,7 @@ def find_obstacles(
             obstacles += unplayable(facts)
     rows = [*([] if collects else places.findings(config)), *instruction_warnings.findings(config)]
     if facts is not None and not obstacles and not rows:
-        announce(facts, collects=collects)
+        announce(facts, collects=collects, imitates=purpose == "supervised")
     if plays_train:  # for the doctor hooks
         config = replace(config, runner=replace(config.runner, only_eval=False))
         config.freeze()

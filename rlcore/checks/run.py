@@ -203,7 +203,7 @@ def _lacking_writers(config: RunConfig, registry: Registry) -> Iterator[PluginEr
             )
 
 
-def announce(facts: Facts, *, collects: bool = False) -> None:
+def announce(facts: Facts, *, collects: bool = False, imitates: bool = False) -> None:
     """Warn about settings that are allowed but seldom intended.
 
     Training from random weights is one of them: right for a toy policy, but a waste of a week of
@@ -211,10 +211,11 @@ def announce(facts: Facts, *, collects: bool = False) -> None:
 
     Args:
         collects: as for :func:`check`.
+        imitates: as for :func:`rlcore.checks.ineffective_keys.unread`.
     """
     config = facts.config
     taught = facts.needs is not None and facts.needs.demonstrations
-    for sentence in unread(config, collects=collects, taught=taught):
+    for sentence in unread(config, collects=collects, imitates=imitates, taught=taught):
         warn(sentence)
     if facts.policy is None:
         return

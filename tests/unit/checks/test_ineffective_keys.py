@@ -94,6 +94,13 @@ def test_collecting_reads_its_keys_without_supervised_training():
     assert sentence.startswith("sft.lr=0.1") and "sft.enabled=false" in sentence
 
 
+def test_supervised_training_alone_has_no_control():
+    config = compose([*TOY, "sft.enabled=true", "sft.control=demonstrations"])
+    (sentence,) = unread(config, imitates=True)
+    assert sentence.startswith("sft.control=demonstrations does nothing: rlcore sft")
+    assert unread(config) == []
+
+
 def test_an_algorithm_reads_demonstrations_without_supervised_training(registry, toy_run, tmp_path):
     config, plan = toy_run(f"collect.path={tmp_path}")
     facts = check(config, registry, plan)
