@@ -130,7 +130,7 @@ def algorithm_gets_what_it_learns_from(facts: Facts) -> Iterator[str]:
             f"algorithm must not be {name}, which compares log-probs: the decisions of "
             f"{policy.name} have none"
         )
-    if needs.imitation and policy.sft_objective is None:
+    if needs.imitation and policy.sft_objective is None and not policy.evaluation_only:
         yield f"algorithm must not be {name}, which imitates: {policy.name} has no supervised loss"
     if needs.noise and not policy.noise_shape:
         yield (

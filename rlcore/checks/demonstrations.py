@@ -179,8 +179,12 @@ def _check_supervision(facts: Facts) -> Iterator[str]:
     ranks = facts.workers["actor"]
     if config.collect.path is None and not train.has_expert:
         yield f"collect.path must name a data set: {train.name} has no scripted expert, got null"
-    if facts.policy is not None and facts.policy.sft_objective is None:
-        yield f"sft.enabled must be false: {facts.policy.name} has no supervised loss, got true"
+    policy = facts.policy
+    # a policy that reinforcement can't train either is refused once, by `policy_can_be_trained`
+    said = facts.needs is not None and policy is not None and policy.evaluation_only
+    if policy is not None and policy.sft_objective is None and not said:
+        reason = policy.evaluation_only or f"{policy.name} has no supervised loss"
+        yield f"sft.enabled must be false: {reason}, got true"
     chunk = config.actor.model.num_action_chunks
     if train.whole_chunks and config.collect.stride != chunk:
         yield (

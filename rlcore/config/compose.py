@@ -230,7 +230,7 @@ def recipe_of(config: RunConfig, registry: Registry | None = None) -> RunConfig 
 
     That is the recipe `experiment=NAME` alone or, without a recipe, the chosen components. Keys
     that the files require to be set (`???`) have their values from `config`, and so have keys of
-    envs that load code of this machine.
+    components that load code of this machine.
 
     Returns:
         The configuration; None if `config.recipe` names no choices, so `config` was not composed.
@@ -256,20 +256,22 @@ def recipe_of(config: RunConfig, registry: Registry | None = None) -> RunConfig 
 
 
 def _chosen_on_this_machine(config: RunConfig, values: Values) -> list[str]:
-    """Return the keys of envs that load code and that the values of a recipe leave null.
+    """Return the keys of components that load code and that the values of a recipe leave null.
 
     If they were chosen anew, an env would be measured with code that the run does not use, and that
     nobody has allowed: a module in the current folder may be called like that of the run.
     """
-    same_env = [
+    same = [
         f"env.{side}."
         for side, env in config.env.sides.items()
         if schema_tree.find(values, f"env.{side}.env_type") == env.env_type
     ]
+    if schema_tree.find(values, "actor.model.model_type") == config.actor.model.model_type:
+        same.append("actor.model.")
     return [
         key.path
         for key in schema_tree.walk(config)
-        if key.path.startswith(tuple(same_env)) and key.trusted and key.trusted.allowed
+        if key.path.startswith(tuple(same)) and key.trusted and key.trusted.allowed
         if key.value is not None and schema_tree.find(values, key.path) is None
     ]
 

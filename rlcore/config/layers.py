@@ -103,6 +103,9 @@ def bind_layers(
     if run is not None:
         _relocate_paths(config, run)
     _share_checkpoint(config)
+    model = config.actor.model
+    if model.model_type in registry.names("model"):
+        model.resolve(registry.get("model", model.model_type).spec)
     for side, env in config.env.sides.items():
         value = env.sentences
         env.sentences = OWN_INSTRUCTIONS  # of the draft, if the value is invalid

@@ -67,15 +67,15 @@ class ComponentSpec:
             `save_pretrained` wrote and destination an empty folder.
         packages: distributions that it imports but that its own distribution does not depend on,
             by their names for pip. The user must install them.
-        requirements: for an env: requirements that pip installs for its simulators, in an
-            environment separate from rlcore's (`rlcore venv create NAME`); they include numpy. A
+        requirements: for an env or a model: requirements that pip installs for its simulators or
+            its network, in an environment separate from rlcore's (`rlcore venv create NAME`). A
             requirement that ends with ` --no-deps` is installed without its dependencies. A check
             before a run reports those that another interpreter (`env.train.python`) lacks.
         tested: for an env: libraries on which its results depend (engine, tasks), with their tested
             versions. They are checked before a run, in the interpreter that simulates; the
             installed versions are part of an evaluation's protocol.
-        requires_python: for an env: Python versions of the environment for `requirements`, e.g.
-            ">=3.10,<3.12"; None: every version that rlcore supports.
+        requires_python: for an env or a model: Python versions of the environment for
+            `requirements`, e.g. ">=3.10,<3.12"; None: every version that rlcore supports.
         unsupported: names that a user may expect among the choices (as in `env=NAME`) but that do
             not exist, each with the reason: "NAME: reason".
         original: for a model: `"module:attr"`, a function that converts the folder of a saved
@@ -105,17 +105,19 @@ class ComponentSpec:
 
 @dataclass(frozen=True)
 class OtherInterpreter:
-    """A Python interpreter outside rlcore's environment, in which simulators of a run execute.
+    """A Python interpreter outside rlcore's environment, in which a component of a run computes.
 
     Attributes:
-        side: env that it simulates: "train", "eval" or the row of a protocol.
+        side: env that it simulates: "train", "eval" or the row of a protocol; "model": the policy.
         executable: path of the interpreter.
         packages: versions of all distributions in its environment, by name.
-        of_note: versions that results may depend on, by name: Python ("python"), the simulator, the
-            plugin's code.
+        of_note: versions that results may depend on, by name: Python ("python"), the simulator or
+            the network's library, the plugin's code.
+        key: dotted key that names it; empty: `env.SIDE.python`.
     """
 
     side: str
     executable: str
     packages: Mapping[str, str]
     of_note: Mapping[str, str]
+    key: str = ""

@@ -165,8 +165,8 @@ def rlcore_sweep(
 
 
 @hookspec
-def rlcore_versions(envs: Mapping[str, Any]) -> list[OtherInterpreter]:
-    """Describe the Python interpreters outside rlcore's own environment in which envs simulate.
+def rlcore_versions(envs: Mapping[str, Any], model: Any) -> list[OtherInterpreter]:
+    """Describe the Python interpreters outside rlcore's own environment where components run.
 
     Called when a run starts and after simulators were restarted. The versions are written to the
     manifest, and a line for the user names those that changed since the run was last started.
@@ -174,6 +174,7 @@ def rlcore_versions(envs: Mapping[str, Any]) -> list[OtherInterpreter]:
     Args:
         envs: settings of the envs that the run plays, by side
             (:attr:`rlcore.contracts.component.OtherInterpreter.side`).
+        model: settings of the model; None if nothing acts.
 
     Raises:
         UserError: an interpreter can't be used.

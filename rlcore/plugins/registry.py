@@ -294,12 +294,12 @@ class Registry:
                     rows.append({**MISSING, "name": name, "detail": detail})
         return rows
 
-    def versions(self, envs: Mapping[str, Any]) -> list[OtherInterpreter]:
+    def versions(self, envs: Mapping[str, Any], model: Any = None) -> list[OtherInterpreter]:
         """Return the results of the versions hooks of all plugins.
 
         See :func:`rlcore.contracts.hookspecs.rlcore_versions`.
         """
-        return self.call_hook("rlcore_versions", envs=envs)
+        return self.call_hook("rlcore_versions", envs=envs, model=model)
 
     def call_hook(self, hook: str, **arguments: Any) -> list[Any]:
         """Call a hook of all plugins, and return the items of their lists in loading order."""

@@ -41,8 +41,8 @@ def versions(
     that are not installed are left out.
 
     Args:
-        interpreters: other Python interpreters in which simulators run. Their notable versions are
-            added as `NAME (env.SIDE.python)`.
+        interpreters: other Python interpreters in which components run. Their notable versions are
+            added as `NAME (env.SIDE.python)`, or by another key.
         specs: specs of the envs by side. The versions that they report are added as
             `NAME (env.SIDE)`.
 
@@ -63,7 +63,7 @@ def versions(
         if normal(name) in installed_versions
     }
     of_interpreters = {
-        f"{name} (env.{interpreter.side}.python)": version
+        f"{name} ({interpreter.key or f'env.{interpreter.side}.python'})": version
         for interpreter in interpreters
         for name, version in interpreter.of_note.items()
     }

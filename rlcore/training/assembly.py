@@ -95,7 +95,7 @@ class Assembly:
         )
 
     def interpreters(self) -> list[OtherInterpreter]:
-        """Return the Python interpreters, other than rlcore's own, that simulate played sides.
+        """Return the Python interpreters, other than rlcore's own, of played sides and the model.
 
         Their package versions are looked up now.
 
@@ -103,7 +103,7 @@ class Assembly:
             UserError: an interpreter can't be used.
         """
         return load_plugins().versions(
-            {side: self.sides[side].config for side in self.active_sides}
+            {side: self.sides[side].config for side in self.active_sides}, self.config.actor.model
         )
 
     def with_simulators(self, interpreters: Sequence[OtherInterpreter]) -> Assembly:

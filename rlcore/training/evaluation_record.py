@@ -53,6 +53,6 @@ def versions_of(session: Session) -> dict[str, str]:
     See :func:`rlcore.runs.manifest.versions`.
     """
     return versions(
-        [python for python in session.interpreters if python.side == "eval"],
+        [python for python in session.interpreters if python.side in ("eval", "model")],
         {"eval": session.assembly.env_specs["eval"]},
     )

@@ -1,4 +1,4 @@
-"""Check the interpreters in which simulators run, and report their versions.
+"""Check the interpreters in which simulators and models run, and report their versions.
 
 :func:`rlcore_simulation.interpreters.query_interpreter` starts each interpreter once, and caches
 the result.
@@ -9,12 +9,13 @@ from __future__ import annotations
 import platform
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from rlcore.config.schema import EnvConfig
+from rlcore.config.schema import EnvConfig, ModelConfig
 from rlcore.contracts.errors import AssetError, UserError
-from rlcore.contracts.specs import ComponentSpec, OtherInterpreter
+from rlcore.contracts.specs import ComponentSpec, Kind, OtherInterpreter
 from rlcore_simulation.interpreters import (
     Interpreter,
     query_interpreter,
@@ -22,12 +23,16 @@ from rlcore_simulation.interpreters import (
     without_processes,
 )
 from rlcore_simulation.requirements import lacking, listed, of_note, own_interpreter, tested_there
-from rlcore_simulation.settings import SimulatedEnvConfig
+from rlcore_simulation.settings import SimulatedEnvConfig, interpreter_path
 
 if TYPE_CHECKING:
     from rlcore.plugins.registry import Registry
 
 Row = dict[str, str]
+MODEL = "model"
+"""Side of a model's interpreter."""
+NEEDS = {"env": "the simulators of {} need", "model": "model {} needs"}
+"""Who needs the packages, by kind of component, for error messages."""
 
 
 def row(name: str, detail: str, status: str = "ok", fix: str = "") -> Row:
@@ -40,38 +45,77 @@ def missing(name: str, error: UserError) -> Row:
     return row(name, error.message, "missing", error.hint or "")
 
 
-def interpreters_of(envs: Mapping[str, EnvConfig], registry: Registry) -> list[OtherInterpreter]:
-    """Return the interpreters, other than rlcore's own, that simulate the sides of a run.
+@dataclass(frozen=True)
+class Use:
+    """A component of a run, and the interpreter in which it runs.
+
+    Attributes:
+        side: side of the env, or :data:`MODEL`.
+        kind, name: the component.
+        key: dotted key of the interpreter.
+        python: interpreter, or folder of its environment; None: rlcore's own.
+    """
+
+    side: str
+    kind: Kind
+    name: str
+    key: str
+    python: str | None
+
+
+def uses(envs: Mapping[str, EnvConfig], model: ModelConfig | None) -> list[Use]:
+    """Return the components of a run that may need another interpreter.
 
     Args:
         envs: settings by side ("train", "eval", ...).
+        model: settings of the model; None: there is none.
+    """
+    found = [
+        Use(side, "env", env.env_type, interpreter_path(env, f"env.{side}"), env.interpreter())
+        for side, env in envs.items()
+    ]
+    if model is not None:
+        key = interpreter_path(model, "actor.model")
+        found.append(Use(MODEL, "model", model.model_type, key, model.interpreter()))
+    return found
+
+
+def interpreters_of(
+    envs: Mapping[str, EnvConfig], registry: Registry, model: ModelConfig | None = None
+) -> list[OtherInterpreter]:
+    """Return the interpreters, other than rlcore's own, in which components of a run compute.
+
+    Args:
+        envs: settings by side ("train", "eval", ...).
+        model: settings of the model; None: there is none.
 
     Raises:
-        AssetError: an interpreter can't be used, or lacks what the env's simulators need. The error
-            names what it lacks, and the command that installs it.
+        AssetError: an interpreter can't be used, or lacks what the component needs. The error names
+            what it lacks, and the command that installs it.
     """
-    used = {side: env for side, env in envs.items() if env.interpreter() is not None}
-    return [_usable(side, env, registry) for side, env in used.items()]
+    return [_usable(use, registry) for use in uses(envs, model) if use.python is not None]
 
 
-def findings(envs: Mapping[str, EnvConfig], registry: Registry) -> Iterator[Row]:
+def findings(
+    envs: Mapping[str, EnvConfig], registry: Registry, model: ModelConfig | None = None
+) -> Iterator[Row]:
     """Yield rows of `rlcore doctor` on the interpreters of a run, by side.
 
     An env that could use another interpreter has a row on rlcore's own. Each library whose version
     was not tested has a row.
     """
-    for side, env in envs.items():
-        python = env.interpreter()
-        if python is not None:
-            yield from _of_other(side, env, registry)
-            if env.num_processes == 0:
-                yield row(f"env.{side}.num_processes", without_processes(python), "refused")
-        elif env.env_type:
-            spec = registry.get("env", env.env_type).spec
+    for use in uses(envs, model):
+        if use.python is not None:
+            yield from _of_other(use, registry)
+            if use.kind == "env" and envs[use.side].num_processes == 0:
+                refusal = without_processes(use.python)
+                yield row(f"env.{use.side}.num_processes", refusal, "refused")
+        elif use.kind == "env" and use.name:
+            spec = registry.get("env", use.name).spec
             own = own_interpreter(spec)
             if spec.requirements:
                 versions = ", ".join(filter(None, [_here(), _simulator_versions(own, spec)]))
-                yield row(f"env.{side}.python", f"rlcore's own interpreter: {versions}")
+                yield row(use.key, f"rlcore's own interpreter: {versions}")
             yield from _untested(own, spec)
 
 
@@ -110,29 +154,29 @@ def timeouts(envs: Mapping[str, EnvConfig], longest: float) -> Iterator[Row]:
             yield row(f"env.{side}.simulator_timeout", detail, "warning", fix)
 
 
-def _of_other(side: str, env: EnvConfig, registry: Registry) -> Iterator[Row]:
-    key = f"env.{side}.python"
+def _of_other(use: Use, registry: Registry) -> Iterator[Row]:
+    key = use.key
     try:
-        used = _usable(side, env, registry)
+        used = _usable(use, registry)
     except AssetError as error:
         yield row(key, error.message.removeprefix(f"{key}: "), "missing", error.hint or "")
         return
     versions = ", ".join(f"{name} {version}" for name, version in used.of_note.items())
     yield row(key, f"{used.executable}: {versions}; here: {_here()}")
     interpreter = Interpreter(used.executable, used.of_note["python"], used.packages)
-    for finding in _untested(interpreter, registry.get("env", env.env_type).spec):
+    for finding in _untested(interpreter, registry.get(use.kind, use.name).spec):
         yield {**finding, "name": key, "detail": f"{finding['detail']} (tested: {finding['name']})"}
 
 
-def _usable(side: str, env: EnvConfig, registry: Registry) -> OtherInterpreter:
-    """Return the interpreter of a side.
+def _usable(use: Use, registry: Registry) -> OtherInterpreter:
+    """Return the interpreter of a component.
 
     Raises:
-        AssetError: it can't be used, or lacks what the env's simulators need.
+        AssetError: it can't be used, or lacks what the component needs.
     """
-    key = f"env.{side}.python"
-    python = str(env.interpreter())
-    component = registry.get("env", env.env_type)
+    key = use.key
+    python = str(use.python)
+    component = registry.get(use.kind, use.name)
     spec = component.spec
     command = f"rlcore venv create {spec.name}" if spec.requirements else None
     try:
@@ -153,17 +197,18 @@ def _usable(side: str, env: EnvConfig, registry: Registry) -> OtherInterpreter:
             if not tested and library.reason
         )
         raise AssetError(
-            f"{key}: {executable} lacks what the simulators of {spec.name} need: "
+            f"{key}: {executable} lacks what {NEEDS[use.kind].format(spec.name)}: "
             f"{', '.join(listed(absent.items()))}{reasons}",
             hint=command,
         )
     # the plugin's code is that of this environment, so its version here is the one that counts
     noted = {**of_note(interpreter, spec), component.distribution: component.version}
     return OtherInterpreter(
-        side,
+        use.side,
         interpreter.executable,
         interpreter.packages,
         {"python": interpreter.version, **noted},
+        key,
     )
 
 

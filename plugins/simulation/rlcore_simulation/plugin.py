@@ -10,7 +10,7 @@ from rlcore.contracts.component import ComponentSpec, OtherInterpreter
 from rlcore.plugins.registry import load_plugins
 
 if TYPE_CHECKING:
-    from rlcore.config.schema import EnvConfig, RunConfig
+    from rlcore.config.schema import EnvConfig, ModelConfig, RunConfig
 
 RLCORE_API = (0, 1)
 
@@ -23,14 +23,14 @@ def rlcore_components() -> list[ComponentSpec]:
             kind="command",
             name="venv",
             target="rlcore_simulation.cli.venv:main",
-            summary="create or list virtual environments for simulators",
+            summary="create or list virtual environments for simulators and models",
         )
     ]
 
 
 @hookimpl
 def rlcore_doctor(config: RunConfig | None) -> list[dict[str, str]]:
-    """The interpreters, versions and time limits of a run's simulators; without a run, the versions
+    """The interpreters, versions and time limits of a run's components; without a run, the versions
     of installed ones and the interpreters that the user knows."""
     from rlcore_simulation import doctor
 
@@ -40,18 +40,20 @@ def rlcore_doctor(config: RunConfig | None) -> list[dict[str, str]]:
         return [*doctor.installed(load_plugins()), *venv.findings()]
     longest = config.cluster.timeouts.env
     return [
-        *doctor.findings(config.active_envs, load_plugins()),
+        *doctor.findings(config.active_envs, load_plugins(), config.actor.model),
         *doctor.timeouts(config.active_envs, longest),
     ]
 
 
 @hookimpl
-def rlcore_versions(envs: Mapping[str, EnvConfig]) -> list[OtherInterpreter]:
+def rlcore_versions(
+    envs: Mapping[str, EnvConfig], model: ModelConfig | None
+) -> list[OtherInterpreter]:
     """The interpreters of a run that starts, which the user knows from now on."""
     from rlcore_simulation import doctor, interpreters, known_interpreters
 
     interpreters.query_interpreter.cache_clear()  # something may have been installed since
-    interpreters_in_use = doctor.interpreters_of(envs, load_plugins())
+    interpreters_in_use = doctor.interpreters_of(envs, load_plugins(), model)
     for interpreter in interpreters_in_use:
         known_interpreters.note(interpreter.executable)
     return interpreters_in_use

@@ -6,10 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlcore.config.schema import EnvConfig, TrustedKey, When, key
+from rlcore.config.schema import EnvConfig, Settings, TrustedKey, When, key
+from rlcore.config.schema_tree import walk
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import ComponentSpec
 from rlcore_simulation.detail import DETAILS, EXACT
+
+KNOWN = "rlcore_simulation.known_interpreters:known"
+"""What allows a saved run to name an interpreter."""
 
 
 def render_detail_key(when: Sequence[When] = ()) -> Any:
@@ -25,6 +29,28 @@ def render_detail_key(when: Sequence[When] = ()) -> Any:
         choices=DETAILS,
         when=when,
     )
+
+
+def interpreter_key(help: str, effect: str) -> Any:
+    """Return the key of an interpreter in whose environment a component computes.
+
+    Args:
+        help: help text of the key.
+        effect: effect of the key: see :class:`rlcore.config.schema.TrustedKey`.
+    """
+    trusted = TrustedKey(effect, (None,), allowed=KNOWN)
+    return key(help, place="program", trusted=trusted)
+
+
+def interpreter_path(section: Settings, path: str) -> str:
+    """Return the dotted path of the :func:`interpreter_key` of a section at `path`.
+
+    It is `PATH.python` if the section has none.
+    """
+    for found in walk(section, path):
+        if found.trusted is not None and found.trusted.allowed == KNOWN:
+            return found.path
+    return f"{path}.python"
 
 
 def each_once(kind: str, names: Sequence[str]) -> tuple[str, ...]:
@@ -68,16 +94,11 @@ class SimulatedEnvConfig(EnvConfig):
         120.0,
         exclusive_minimum=0,
     )
-    python: str | None = key(
+    python: str | None = interpreter_key(
         "interpreter in whose environment the simulators run, as a path or a name, or the folder "
         "of its virtual environment; null: the one that rlcore runs in, or if that lacks something "
         "that they need, the newest that rlcore venv create made for the env",
-        place="program",
-        trusted=TrustedKey(
-            "runs its simulators with",
-            (None,),
-            allowed="rlcore_simulation.known_interpreters:known",
-        ),
+        "runs its simulators with",
     )
 
     def interpreter(self) -> str | None:

@@ -9,21 +9,21 @@ from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from rlcore.config.schema import Settings
+from rlcore.config.schema_tree import is_section
 from rlcore.contracts import errors
 from rlcore.contracts.errors import UserError
 from rlcore.contracts.specs import Episode
 from rlcore.plugins.import_target import load_target
 from rlcore_simulation.messages import Command, Failure, Hosting, Reply
-from rlcore_simulation.settings import SimulatedEnvConfig
 from rlcore_simulation.values import address_of, plain, restored
 from rlcore_simulation.wire import Message, WireError
 
-Said = Command | Reply | Failure | Hosting
+Section = TypeVar("Section", bound=Settings)
 Kinds = Mapping[str, Any]
 """Types of commands or answers, by name."""
 Arrays = dict[str, np.ndarray]
@@ -31,15 +31,20 @@ COMMANDS: Kinds = {kind.__name__: kind for kind in (Hosting, *get_args(Command))
 ANSWERS: Kinds = {
     "frames" if get_origin(kind) else kind.__name__: kind for kind in (*get_args(Reply), Failure)
 }
+SAID: Kinds = {**COMMANDS, **ANSWERS}
 CONTENT = "content"
 MAPPINGS = (dict, Mapping)
 
 
-def encode(said: Said) -> Message:
-    """Convert a command or an answer to a message."""
+def encode(said: Any, kinds: Kinds = SAID) -> Message:
+    """Convert a command or an answer to a message.
+
+    Args:
+        kinds: types that are said; by default those of a simulator process.
+    """
     name = "frames" if isinstance(said, dict) else type(said).__name__
     arrays: Arrays = {}
-    content = _encode({**COMMANDS, **ANSWERS}[name], said, name, arrays)
+    content = _encode(kinds[name], said, name, arrays)
     return Message(name, {CONTENT: content}, arrays)
 
 
@@ -75,8 +80,8 @@ def _encode(kind: Any, value: Any, place: str, arrays: Arrays) -> Any:
     if kind is np.ndarray:
         arrays[place] = value
         return place
-    if kind is SimulatedEnvConfig:
-        values = {name: plain(entry, f"env {name}") for name, entry in asdict(value).items()}
+    if _is_settings(kind):
+        values = {name: plain(entry, f"key {name}") for name, entry in asdict(value).items()}
         return {"class": address_of(type(value), "the settings"), "values": values}
     if kind is UserError:
         return {"class": type(value).__name__, "message": value.message, "hint": value.hint}
@@ -102,7 +107,7 @@ def _decode(kind: Any, value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         return None
     if kind is np.ndarray:
         return arrays[value]
-    if kind is SimulatedEnvConfig:
+    if _is_settings(kind):
         return settings_from(load_target(value["class"]), value["values"])
     if kind is UserError:
         return _error_of_a_user(value)
@@ -119,6 +124,10 @@ def _decode(kind: Any, value: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     if kind in (list, tuple):
         return kind(_decode(inner[0], entry, arrays) for entry in value)
     return value
+
+
+def _is_settings(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Settings)
 
 
 def _opened(kind: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -144,7 +153,7 @@ def _error_of_a_user(fields: Mapping[str, Any]) -> UserError:
     return kind(fields["message"], hint=fields["hint"])
 
 
-def settings_from(kind: type[SimulatedEnvConfig], values: Mapping[str, Any]) -> SimulatedEnvConfig:
+def settings_from(kind: type[Section], values: Mapping[str, Any]) -> Section:
     """Make settings from values that :func:`rlcore_simulation.values.plain` encoded, frozen."""
     settings = kind(**_sections(kind(), values))
     settings.freeze()
@@ -155,10 +164,8 @@ def _sections(default: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     """Decode values; a nested settings section gets the class of its default."""
     decoded = {}
     for name, value in values.items():
-        usual = vars(default)[name]
+        usual: Any = vars(default)[name]
         decoded[name] = (
-            type(usual)(**_sections(usual, value))
-            if isinstance(usual, Settings)
-            else restored(value)
+            type(usual)(**_sections(usual, value)) if is_section(usual) else restored(value)
         )
     return decoded

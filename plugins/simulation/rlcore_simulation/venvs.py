@@ -1,6 +1,8 @@
-"""Create and find virtual environments for simulators whose dependencies conflict with rlcore's.
+"""Create and find virtual environments for components whose dependencies conflict with rlcore's.
 
     ComponentSpec.requirements --rlcore venv create--> FOLDER/bin/python --env.train.python--> run
+
+A component is an env, whose simulators run there, or a model, whose network does.
 
 The default folder is in the user's data folder (:mod:`.known_interpreters`). Light to import.
 """
@@ -33,20 +35,21 @@ from rlcore_simulation.known_interpreters import home, note, noted
 from rlcore_simulation.requirements import ALONE, PYTHON, fits, lacking, listed, own_interpreter
 
 STAMP = "rlcore-venv.json"
-"""File in an environment, in JSON: the env that it was made for, and whether this module made it;
-once it is complete, also its requirements and the seconds that the installation took."""
+"""File in an environment, in JSON: the env or model that it was made for, by the kind, and whether
+this module made it; once it is complete, also its requirements and the seconds that the
+installation took."""
 CONFIG = "pyvenv.cfg"
 PYTHONS = tuple(f"python3.{minor}" for minor in range(13, 9, -1))
 """Names of interpreters that are searched for, the newest first."""
 
 
 def usual(name: str) -> Path:
-    """Return the default folder of an env's environment."""
+    """Return the default folder of a component's environment."""
     return home() / "venvs" / name
 
 
 def making(spec: ComponentSpec, folder: Path) -> str:
-    """Return the command that makes or completes an env's environment in a folder."""
+    """Return the command that makes or completes a component's environment in a folder."""
     return f"rlcore venv create {spec.name} {shlex.quote(str(folder))}"
 
 
@@ -57,35 +60,35 @@ def make(
     python: str | None = None,
     say: Callable[[str], None] = print,
 ) -> Interpreter:
-    """Make a virtual environment with the requirements of an env's simulators.
+    """Make a virtual environment with the requirements of a component.
 
     A complete environment is left as it is.
 
     Args:
-        spec: spec of the env.
+        spec: spec of the env or model.
         folder: a new folder, or that of an environment, in which only what is missing is installed.
-            If this function did not make that environment for this env, the versions of its
+            If this function did not make that environment for this component, the versions of its
             packages do not change.
         python: interpreter to make the environment with, as a path or a name; None: this one, or if
-            the env needs another version of Python, one that is found.
+            the component needs another version of Python, one that is found.
         say: called with a line for the user on each action, e.g. the commands that are run.
 
     Returns:
         description of the environment's interpreter.
 
     Raises:
-        ConfigError: the env has no requirements, or the folder contains something else or an
+        ConfigError: the component has no requirements, or the folder contains something else or an
             environment with another Python.
         AssetError: there is no such Python, or something could not be installed.
     """
     if not spec.requirements:
         raise ConfigError(
-            f"env {spec.name!r} does not say what its simulators need in an environment of their "
-            "own (requirements of its ComponentSpec)",
+            f"{spec.kind} {spec.name!r} does not say what it needs in an environment of its own "
+            "(requirements of its ComponentSpec)",
             hint="its plugin's page says how to install it",
         )
     query_interpreter.cache_clear()
-    complete = {"env": spec.name, "requirements": list(spec.requirements)}
+    complete = {spec.kind: spec.name, "requirements": list(spec.requirements)}
     exists = (folder / CONFIG).is_file()
     if exists:
         _require_python(folder, spec, python)
@@ -95,7 +98,7 @@ def make(
         begun = time.monotonic()
         if not exists:
             _make_empty(folder, spec, python, say)
-        mine = {"env": spec.name, "ours": True}
+        mine = {spec.kind: spec.name, "ours": True}
         ours = mine.items() <= stamp(folder).items()
         _install(folder, spec, say, ours)
         missing = lacks(folder, spec)
@@ -109,7 +112,7 @@ def make(
 
 
 def _require_python(folder: Path, spec: ComponentSpec, python: str | None) -> None:
-    """Check that an environment has a Python that the env supports, and that of `--python`.
+    """Check that an environment has a Python that the component supports, and that of `--python`.
 
     Raises:
         ConfigError: it has another version.
@@ -142,7 +145,7 @@ def _make_empty(
     if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
         raise ConfigError(
             f"{folder} must be a new folder or a virtual environment, but it holds something else",
-            hint="rlcore venv create ENV takes a folder of rlcore's own",
+            hint="rlcore venv create NAME takes a folder of rlcore's own",
         )
     base = _base_python(spec, python)
     uv = _uv()
@@ -153,7 +156,7 @@ def _make_empty(
     try:
         hint = f"{making(spec, folder)} --python PATH, or pip install uv if ensurepip is missing"
         _run(command, say, f"{folder} could not be made", hint)
-        _write_stamp(folder, {"env": spec.name, "ours": True})
+        _write_stamp(folder, {spec.kind: spec.name, "ours": True})
     except BaseException:  # otherwise the rest would be taken for an environment of the user's
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -174,18 +177,18 @@ def _base_python(spec: ComponentSpec, python: str | None) -> str:
     if python is None and needed is not None and _uv() is not None:
         return needed  # uv finds it, or fetches it
     raise AssetError(
-        f"env {spec.name!r} needs Python {needed or PYTHON} for its simulators, and "
-        f"{python or 'what is installed'} is none",
+        f"{spec.kind} {spec.name!r} needs Python {needed or PYTHON} in an environment of its own, "
+        f"and {python or 'what is installed'} is none",
         hint=f"pip install uv (it fetches one), or rlcore venv create {spec.name} --python PATH",
     )
 
 
 def _install(folder: Path, spec: ComponentSpec, say: Callable[[str], None], ours: bool) -> None:
-    """Install the requirements of an env; those without dependencies (:data:`ALONE`) last.
+    """Install the requirements of a component; those without dependencies (:data:`ALONE`) last.
 
     Args:
-        ours: whether this module made the environment for this env. Otherwise its packages are
-            constrained to their present versions, and a conflict with them is an error.
+        ours: whether this module made the environment for this component. Otherwise its packages
+            are constrained to their present versions, and a conflict with them is an error.
 
     Raises:
         AssetError: the environment has no pip, or the installation failed.
@@ -289,21 +292,27 @@ def _write_stamp(folder: Path, facts: dict[str, object]) -> None:
     (folder / STAMP).write_text(f"{json.dumps(facts, indent=1)}\n", encoding="utf-8")
 
 
-def find_environment(spec: ComponentSpec) -> str | None:
-    """Return the folder of the newest complete environment that was made for an env.
+def find_environment(spec: ComponentSpec, key: str = "env.*.python") -> str | None:
+    """Return the folder of the newest complete environment that was made for a component.
 
     Folders that are not recorded (:mod:`.known_interpreters`) are never used, because anyone who
     can write to such a folder could execute code. The function warns if there are several, or if it
     skips an incomplete one.
 
+    Args:
+        spec: spec of the env or model.
+        key: key that names another one.
+
     Returns:
-        None if rlcore's own environment has all that the env's simulators need, or if there is no
-        other one.
+        None if rlcore's own environment has all that the component needs, or if there is no other
+        one.
     """
     if not any(lacking(own_interpreter(spec), spec)):
         return None
     recorded = {venv_of(executable_of(path)) for path in noted()} | {usual(spec.name)}
-    candidates = [folder for folder in recorded if folder and stamp(folder).get("env") == spec.name]
+    candidates = [
+        folder for folder in recorded if folder and stamp(folder).get(spec.kind) == spec.name
+    ]
     candidates.sort(key=lambda folder: (folder / STAMP).stat().st_mtime, reverse=True)
     for place, folder in enumerate(candidates):
         complete = "requirements" in stamp(folder)
@@ -314,8 +323,8 @@ def find_environment(spec: ComponentSpec) -> str | None:
         others = ", ".join(map(str, candidates[place + 1 :]))
         if others:
             warn(
-                f"{spec.name} is simulated in {folder}, the newest environment that was made for "
-                f"it (others: {others}); 'env.*.python=FOLDER' names one"
+                f"{spec.name} runs in {folder}, the newest environment that was made for it "
+                f"(others: {others}); '{key}=FOLDER' names one"
             )
         return str(folder)
     return None

@@ -26,7 +26,7 @@ VERSION = 1
 """Version of the format; each side supports one."""
 LARGEST = 2**33
 """Maximum bytes of a message, enough for hours of video. A larger length means corrupt data."""
-DTYPES = {name: np.dtype(name) for name in ("|b1", "|u1", "<i4", "<i8", "<f4", "<f8")}
+DTYPES = {name: np.dtype(name) for name in ("|b1", "|u1", "<i2", "<i4", "<i8", "<f4", "<f8")}
 _START = struct.Struct("<4sHQ")
 
 

@@ -236,7 +236,7 @@ def test_a_run_that_starts_looks_again_and_remembers_the_interpreter(
     monkeypatch.setattr(plugin, "load_plugins", lambda: registry_of("numpy"))
     envs = {"train": Elsewhere(python=str(twin_venv)), "eval": EnvConfig()}
     assert noted() == []
-    (one,) = plugin.rlcore_versions(envs)
+    (one,) = plugin.rlcore_versions(envs, None)
     assert (one.side, "gauge" in one.packages) == ("train", False)
     assert noted() == [f"{twin_venv}/bin/python"]
     (packages,) = twin_venv.glob("lib/python3*/site-packages")
@@ -244,7 +244,7 @@ def test_a_run_that_starts_looks_again_and_remembers_the_interpreter(
     info.mkdir()
     try:
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: gauge\nVersion: 3.0\n")
-        (one,) = plugin.rlcore_versions(envs)
+        (one,) = plugin.rlcore_versions(envs, None)
     finally:
         shutil.rmtree(info)
         query_interpreter.cache_clear()

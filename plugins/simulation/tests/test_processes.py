@@ -185,7 +185,7 @@ def test_all_processes_are_ended_before_one_is_awaited(make, monkeypatch) -> Non
     close = SimulatorProcess.close
 
     def noted(self: SimulatorProcess) -> None:
-        seen.append([member._pipe for member in env._fleet._members])
+        seen.append([member._child and member._child.pipe for member in env._fleet._members])
         close(self)
 
     monkeypatch.setattr(SimulatorProcess, "close", noted)

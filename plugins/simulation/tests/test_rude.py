@@ -22,9 +22,9 @@ import pytest
 from line_simulator import LineConfig, env_spec
 from line_simulator import make_env as make_line
 from rlcore_simulation.block import ObservationBlock
+from rlcore_simulation.child import limit
 from rlcore_simulation.env import SimulatedEnv
 from rlcore_simulation.messages import LONGEST, Failure
-from rlcore_simulation.process import _limit
 from rlcore_simulation.translate import ANSWERS, decode, encode
 from rlcore_simulation.wire import WireError, pack, unpack
 from rude_simulator import Empty, RudeConfig, Speechless, Wordy, make_env
@@ -147,7 +147,7 @@ def test_a_default_timeout_of_sockets_is_not_for_pipes() -> None:
     socket.setdefaulttimeout(5.0)
     try:
         ours, _theirs = Pipe()
-        _limit(ours, 60.0)
+        limit(ours, 60.0)
     finally:
         socket.setdefaulttimeout(None)
     assert os.get_blocking(ours.fileno())
@@ -195,7 +195,7 @@ def test_children_of_a_simulator_end_with_it(refused, rude: Rude, how: str) -> N
 def test_no_message_waits_without_end(refused, rude: Rude) -> None:
     """Of a process that is stopped: more than the pipe holds, and half a message."""
     ours, theirs = Pipe()
-    _limit(ours, 0.1)
+    limit(ours, 0.1)
     with pytest.raises(BlockingIOError):
         ours.send_bytes(bytes(10_000_000))
     os.write(theirs.fileno(), b"\0\0\0\x64half")
@@ -206,6 +206,6 @@ def test_no_message_waits_without_end(refused, rude: Rude) -> None:
     (member,) = env._fleet._members
     os.kill(env.process_ids[0], signal.SIGSTOP)
     config.simulator_timeout = 0.1
-    _limit(member._pipe, 0.1)
+    limit(member._child.pipe, 0.1)
     with refused(SimulatorError, "0.1 s", text=False):
         env.chunk_step(np.zeros((1, 10_000_000, 1), dtype=np.float32))

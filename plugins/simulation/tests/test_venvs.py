@@ -245,7 +245,7 @@ def test_ls_lists_environments_that_are_there(
     home: Path, twin_venv: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command.main(["ls"]) == 0
-    assert "rlcore venv create ENV" in capsys.readouterr().out
+    assert "rlcore venv create NAME" in capsys.readouterr().out
     known_interpreters.note(twin_venv)
     known_interpreters.note(twin_venv / "bin" / "python")  # the same
     known_interpreters.note(home / "gone")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rlcore.config.schema.keys import Settings, When, key
+from rlcore.contracts.specs import ComponentSpec
 
 
 @dataclass
@@ -76,6 +77,20 @@ class ModelConfig(Settings):
         if self.model_path is not None:
             return 1
         return max(1, cameras if most is None else min(cameras, most))
+
+    def interpreter(self) -> str | None:
+        """Return the Python in which the model's network computes; None: the one that runs rlcore.
+
+        It is the path of an interpreter, or of the folder of its virtual environment.
+        """
+        return None
+
+    def resolve(self, spec: ComponentSpec) -> None:
+        """Set values that depend on this machine. Called while a configuration is composed.
+
+        Args:
+            spec: the registered spec of the model component.
+        """
 
     def with_weights_from(self, folder: str | Path) -> ModelConfig:
         """Return a copy that starts from the weights in a folder; `lora_path` becomes None.

@@ -36,8 +36,8 @@ try:
 except (ImportError, TypeError, RuntimeError) as error:  # as other versions of its parts cause
     raise MissingPackageError(
         f"the installed LeRobot can't be imported: {type(error).__name__}: {error}",
-        hint="pip install 'lerobot>=0.4' brings what it needs, which --no-deps leaves out; "
-        "python -c 'import lerobot.policies.factory' shows the whole error",
+        hint="rlcore venv create lerobot makes an environment with it, to evaluate and serve; to "
+        "train, pip install 'lerobot>=0.4', which may replace torch by an older version",
     ) from error
 
 Stats = dict[str, dict[str, Any]]

@@ -15,11 +15,12 @@ def rlcore_components() -> list[ComponentSpec]:
         ComponentSpec(
             kind="model",
             name="lerobot",
-            target="rlcore_model_lerobot.policy:make",
+            target="rlcore_model_lerobot.factory:make",
             summary="any policy of an installed LeRobot: ACT, Diffusion, SmolVLA, π0, ...",
             config="rlcore_model_lerobot.settings:LeRobotModelConfig",
             spec="rlcore_model_lerobot.spec:policy_spec",
             packages=("lerobot",),
+            requirements=("lerobot>=0.4.3",),
         )
     ]
 

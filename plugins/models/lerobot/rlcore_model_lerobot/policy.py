@@ -31,16 +31,17 @@ from rlcore.contracts.specs import EnvSpec, PolicySpec
 from rlcore_model_lerobot import statistics
 from rlcore_model_lerobot.described import ACTION, STATE, described
 from rlcore_model_lerobot.draws import drawing_from
+from rlcore_model_lerobot.inputs import decoded, image_name, inputs_of
 from rlcore_model_lerobot.library import LeRobotPolicyParts, build, load
 from rlcore_model_lerobot.settings import LeRobotModelConfig
-from rlcore_model_lerobot.spec import TEXT, cameras_of, policy_spec
+from rlcore_model_lerobot.spec import cameras_of, policy_spec
 
 EXECUTED = "executed"
 """Name under which the actions of a decision are stored."""
 
 
 def make(config: LeRobotModelConfig, *, env_spec: EnvSpec) -> LeRobotPolicy:
-    """Load the policy in `model_path`, or build one; the factory that the plugin names.
+    """Load the policy in `model_path`, or build one, in this process.
 
     Raises:
         ConfigError: the policy does not fit the env, or LeRobot refuses its settings.
@@ -91,20 +92,10 @@ class LeRobotPolicy(nn.Module):
     def prepare(self, observation: Observation) -> Inputs:
         """Return frames, the state, and the instruction as bytes of UTF-8.
 
-        Names have no dots, as LeRobot's features have: networks of algorithms are called like them.
-
         Raises:
             ConfigError: an instruction is too long.
         """
-        return {
-            **{
-                image_name(number): observation["cameras"][camera]
-                for number, camera in enumerate(self._cameras.values())
-            },
-            "state": observation["states"].astype(np.float32),
-            "task": np.stack([_encoded(text) for text in observation["task_descriptions"]]),
-            "elapsed": observation["elapsed"],
-        }
+        return inputs_of(observation, self._cameras.values())
 
     @torch.no_grad()
     def act(self, inputs: Inputs, keys: RowKeys, *, deterministic: bool = False) -> PolicyOutput:
@@ -195,7 +186,7 @@ class LeRobotPolicy(nn.Module):
         }
         if self.spec.state_dim:
             batch[STATE] = inputs["state"].cpu()
-        batch["task"] = [_decoded(row) for row in inputs["task"].cpu().numpy()]
+        batch["task"] = [decoded(row) for row in inputs["task"].cpu().numpy()]
         processed = self._before({**batch, **(further or {})})
         device = self._device
         return {
@@ -214,30 +205,8 @@ class LeRobotPolicy(nn.Module):
         return next(self.policy.parameters()).device
 
 
-def image_name(number: int) -> str:
-    """Return the name of the frames of a picture among the inputs."""
-    return f"image_{number}"
-
-
 def _freeze_running_statistics(module: nn.Module) -> None:
     """Let batch normalisation use its stored statistics, so that a row does not change others."""
     for part in module.modules():
         if isinstance(part, nn.modules.batchnorm._BatchNorm):
             part.eval()
-
-
-def _encoded(text: str) -> np.ndarray:
-    """Return the UTF-8 bytes of an instruction, int16 `[TEXT]`, with -1 after its end."""
-    data = np.frombuffer(text.encode(), np.uint8)
-    if len(data) > TEXT:
-        raise ConfigError(
-            f"an instruction has {len(data)} bytes, at most {TEXT} are stored: {text[:60]!r}...",
-            hint="shorten it",
-        )
-    codes = np.full(TEXT, -1, np.int16)
-    codes[: len(data)] = data
-    return codes
-
-
-def _decoded(codes: np.ndarray) -> str:
-    return bytes(codes[codes >= 0].astype(np.uint8)).decode()

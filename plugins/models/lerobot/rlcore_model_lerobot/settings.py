@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rlcore.config.schema import ModelConfig, When, key
+from rlcore_simulation.settings import interpreter_key
 
+from rlcore.config.schema import ModelConfig, When, key
+from rlcore.contracts.specs import ComponentSpec
+
+PYTHON = "actor.model.lerobot.python"
 FROM_SCRATCH = ("act", "diffusion")
 
 
@@ -35,6 +39,12 @@ class LeRobotConfig:
         False,
         when=When("actor.model.model_path", unless=(None,)),
     )
+    python: str | None = interpreter_key(
+        "interpreter in whose environment LeRobot's policy acts and does not learn, as a path or a "
+        "name, or the folder of its virtual environment; null: the one that rlcore runs in, or if "
+        "that has no LeRobot, the newest that rlcore venv create lerobot made",
+        "runs LeRobot with",
+    )
 
 
 @dataclass
@@ -44,3 +54,13 @@ class LeRobotModelConfig(ModelConfig):
     model_type: str = key("registered name of the model", "lerobot")
     precision: str = key("parameters and compute: as LeRobot makes them", "fp32", choices=("fp32",))
     lerobot: LeRobotConfig = key("LeRobot's policy", LeRobotConfig())
+
+    def interpreter(self) -> str | None:
+        return self.lerobot.python
+
+    def resolve(self, spec: ComponentSpec) -> None:
+        if self.lerobot.python is None:
+            # imported here because the policy's process imports this module, but composes nothing
+            from rlcore_simulation.venvs import find_environment
+
+            self.lerobot.python = find_environment(spec, PYTHON)

@@ -14,7 +14,7 @@ from rlcore_weights.headers import count, read_headers
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import EnvSpec, PolicySpec
 from rlcore_model_lerobot.described import IMAGES, WEIGHTS, Described, described
-from rlcore_model_lerobot.settings import LeRobotModelConfig
+from rlcore_model_lerobot.settings import PYTHON, LeRobotModelConfig
 
 TEXT = 512
 """Bytes of an instruction (UTF-8) that are stored with a decision."""
@@ -63,6 +63,12 @@ def policy_spec(config: LeRobotModelConfig, env: EnvSpec) -> PolicySpec:
         untrainable = (
             f"{policy.type} was trained on several observations "
             f"(n_obs_steps={policy.observations}), and a stored decision has one"
+        )
+    if config.interpreter() is not None:
+        untrainable = (
+            f"{PYTHON}={config.interpreter()} is an interpreter apart, in which the policy acts "
+            f"and does not learn; to train it, install LeRobot where rlcore is, and leave {PYTHON} "
+            "null"
         )
     return PolicySpec(
         name=f"lerobot's {policy.type}",

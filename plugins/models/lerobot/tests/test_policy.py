@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from lerobot.configs.types import FeatureType, PolicyFeature
 from lerobot.policies.act.configuration_act import ACTConfig
 from lerobot.policies.act.modeling_act import ACTPolicy
 from lerobot.policies.factory import get_policy_class, make_pre_post_processors
+from rlcore_model_lerobot.factory import make as make_anywhere
 from rlcore_model_lerobot.policy import make
 from rlcore_model_lerobot.settings import LeRobotConfig, LeRobotModelConfig
 
@@ -117,6 +119,29 @@ def test_actions_are_those_of_lerobots_own_loop(kind, tmp_path):
             assert json.loads(copy.read_text()) == json.loads(file.read_text())
         else:
             assert copy.read_bytes() == file.read_bytes()
+
+
+def test_a_process_of_another_interpreter_acts_equally(kind, tmp_path):
+    """From the same folder, and from scratch; with the noise of the same keys."""
+    policy = built(kind)
+    policy.save_pretrained(tmp_path)
+    observation = fake_observation(ENV, ROWS)
+    own = LeRobotConfig(python=sys.executable)
+    config = LeRobotModelConfig(num_action_chunks=CHUNKS, model_path=str(tmp_path), lerobot=own)
+    scratch = replace(config_of(kind), lerobot=replace(own, type=kind, config=FIELDS[kind]))
+    for elsewhere, here in ((config, config_of(kind, tmp_path)), (scratch, config_of(kind))):
+        torch.manual_seed(0)
+        there = make_anywhere(elsewhere, env_spec=ENV).to("cpu")
+        torch.manual_seed(0)
+        policy = make(here, env_spec=ENV)
+        inputs = there.prepare(observation)
+        acted = there.act(inputs, KEYS)
+        np.testing.assert_allclose(acted.actions, policy.act(inputs, KEYS).actions, **CLOSE)
+        assert acted.logprobs.shape == acted.actions.shape and acted.values.shape == (ROWS, 0)
+        there.save_pretrained(tmp_path / "there")
+        policy.save_pretrained(tmp_path / "here")
+        saved = (tmp_path / f"{side}/model.safetensors" for side in ("there", "here"))
+        assert next(saved).read_bytes() == next(saved).read_bytes()
 
 
 def test_a_folder_that_lerobot_saved_loads_and_acts_equally(tmp_path):

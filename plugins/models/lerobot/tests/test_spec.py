@@ -119,6 +119,12 @@ def test_several_observations_are_repeated_on_request_and_never_trained_on(tmp_p
     assert spec.sft_objective is None and "n_obs_steps=3" in spec.evaluation_only
 
 
+def test_the_facts_of_a_policy_elsewhere_are_read_here(tmp_path):
+    spec = spec_of(folder_of(tmp_path), num_action_chunks=5, python="/no/python")
+    assert (spec.num_action_chunks, spec.action_horizon, spec.sft_objective) == (5, 20, None)
+    assert "actor.model.lerobot.python=/no/python" in spec.evaluation_only
+
+
 def test_a_policy_whose_horizon_is_not_stated_is_refused(tmp_path, refused):
     with refused(ConfigError, "chunk_size", "sarm", "vqbet"):
         spec_of(folder_of(tmp_path / "folder", type="sarm", chunk_size=None))
