@@ -14,7 +14,6 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 import numpy as np
 
 from rlcore.config.schema import Settings
-from rlcore.config.schema_tree import is_section
 from rlcore.contracts import errors
 from rlcore.contracts.errors import UserError
 from rlcore.contracts.specs import Episode
@@ -165,7 +164,6 @@ def _sections(default: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     decoded = {}
     for name, value in values.items():
         usual: Any = vars(default)[name]
-        decoded[name] = (
-            type(usual)(**_sections(usual, value)) if is_section(usual) else restored(value)
-        )
+        nested = is_dataclass(usual)
+        decoded[name] = type(usual)(**_sections(usual, value)) if nested else restored(value)
     return decoded
