@@ -70,7 +70,7 @@ def main() -> int:
     if options.set is None:
         parser.error(f"name a set: {', '.join(sets)}")
     planned = sets[options.set]
-    arms = {name: arm for name, arm in arms.items() if planned.plays(name)}
+    arms = {name: arm for name, arm in arms.items() if name in planned.arms}
     listing = ", ".join([*CONTROLS, *arms])
     if unknown := {*options.arms} - {*CONTROLS, *arms}:
         parser.error(
@@ -93,12 +93,9 @@ def main() -> int:
     plugins = load_plugins()
     installed = {kind: plugins.names(kind) for kind in ("algorithm", "model")}
     missing = {name: arm.missing(installed) for name, arm in arms.items()}
-    imitated = next(name for name, arm in arms.items() if arm.control)
 
     def write_page(job: Job | None = None) -> None:
-        sheet = Sheet.of(
-            options.set, planned, tasks[options.set], experts, missing, records, imitated
-        )
+        sheet = Sheet.of(options.set, planned, tasks[options.set], experts, missing, records)
         options.results.mkdir(parents=True, exist_ok=True)
         write_text(options.results / f"learning-{options.set}.md", page(sheet))
         drawing = picture(sheet)
@@ -123,6 +120,7 @@ def main() -> int:
                 folder=runs.absolute() / records.commit / options.set,
                 overrides=options.override,
                 recipe=planned.recipe,
+                imitated=planned.imitated,
             )
             for seed in options.seeds
         ]

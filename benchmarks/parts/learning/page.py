@@ -29,7 +29,6 @@ class Sheet:
         cells: the cells of one commit.
         commit: that commit; None: nothing was played.
         stale: cells that another commit has played.
-        imitated: the arm whose successes a control imitates.
     """
 
     name: str
@@ -40,7 +39,6 @@ class Sheet:
     cells: Mapping[Cell, Record] = field(default_factory=dict)
     commit: str | None = None
     stale: frozenset[Cell] = frozenset()
-    imitated: str = ""
 
     @classmethod
     def of(
@@ -51,16 +49,15 @@ class Sheet:
         experts: Mapping[str, Expert],
         arms: Mapping[str, str],
         records: Records,
-        imitated: str = "",
     ) -> Sheet:
         """Collect a set's cells of the commit that was played last."""
         kept = dict(records.all(name))
         if not kept:
-            return cls(name, planned, tasks, experts, arms, imitated=imitated)
+            return cls(name, planned, tasks, experts, arms)
         commit = max(kept.values(), key=lambda record: record.ended).commit
         cells = {cell: record for cell, record in kept.items() if records.finished(cell, commit)}
         stale = frozenset(kept.keys() - cells.keys())
-        return cls(name, planned, tasks, experts, arms, cells, commit, stale, imitated)
+        return cls(name, planned, tasks, experts, arms, cells, commit, stale)
 
     @property
     def tables(self) -> list[tuple[int, int]]:
@@ -186,7 +183,8 @@ def measured(sheet: Sheet) -> str:
 def headline(sheet: Sheet) -> str:
     """Return the first line: where a control wins, where an arm does, and how much is not run."""
     gains = sheet.gains_over_seeds()
-    names = ("more imitation of the demonstrations", f"imitation of {sheet.imitated}'s successes")
+    own = f"imitation of {sheet.planned.imitated}'s successes"
+    names = ("more imitation of the demonstrations", own)
     controls = dict(zip(CONTROLS, names, strict=True))
     named: dict[str, list[str]] = {"lost": [], "won": [], "even": []}
     for key, (seeds, gain) in sorted(gains.items()):

@@ -39,7 +39,6 @@ class Arm:
     settings: Sequence[str]
     steps: int | None = None
     recipe: str | None = None
-    control: bool = False
 
     def missing(self, installed: Mapping[str, Sequence[str]]) -> str:
         """Return in words which component is missing; empty if none is.
@@ -85,6 +84,7 @@ class Table:
         folder: folder of the runs of this code and set.
         overrides: overrides of a trial; those of `algorithm.` are for arms alone.
         recipe: file of :data:`RECIPES` on which the runs are based, unless their arm names another.
+        imitated: the arm whose successes the control of own successes imitates.
     """
 
     name: str
@@ -96,6 +96,7 @@ class Table:
     folder: Path
     overrides: Sequence[str] = field(default_factory=tuple)
     recipe: str = RECIPE
+    imitated: str = "expo"
 
     def cell(self, run: str) -> Cell:
         """Return the cell of a run."""
@@ -108,8 +109,7 @@ class Table:
 
     def cells(self, run: str) -> list[Cell]:
         """Return the cells that a run fills."""
-        own = run in self.arms and self.arms[run].control
-        return [self.cell(run), *([self.cell(OWN_SUCCESSES)] if own else [])]
+        return [self.cell(run), *([self.cell(OWN_SUCCESSES)] if run == self.imitated else [])]
 
     def next_runs(self, wanted: Sequence[str], records: Records) -> list[str]:
         """Return the runs that can be played now: those that miss a cell and wait for no other.
@@ -121,16 +121,14 @@ class Table:
             wanted: arms and controls. A control of own successes is played with its arm.
             records: the finished cells.
         """
-        arms = [name for name in self.arms if name in wanted or self._controls(name, wanted)]
+        control = {self.imitated} if OWN_SUCCESSES in wanted else set()
+        arms = [name for name in self.arms if name in {*wanted, *control}]
         missing = [name for name in arms if not all(map(records.finished, self.cells(name)))]
-        control = DEMONSTRATIONS in wanted and not missing and not self.is_long_enough(records)
-        begins = bool(missing or control)
+        further = DEMONSTRATIONS in wanted and not missing and not self.is_long_enough(records)
+        begins = bool(missing or further)
         if not records.finished(self.cell(START)) or (begins and not self.has_start(records)):
             return [START]
-        return missing or ([DEMONSTRATIONS] if control else [])
-
-    def _controls(self, arm: str, wanted: Sequence[str]) -> bool:
-        return OWN_SUCCESSES in wanted and self.arms[arm].control
+        return missing or ([DEMONSTRATIONS] if further else [])
 
     def has_start(self, records: Records) -> bool:
         """Return whether the weights of the start's record are on this machine."""
@@ -192,7 +190,7 @@ class Table:
             words += [weights, *NO_PLATEAU, "sft.max_steps=0"]
         else:
             words += OWN_START
-        if arm.control:
+        if run == self.imitated:
             words.append("sft.control=own_successes")
         config = rlcore.compose(*words, draft=True)
         updates = self._updates(config)

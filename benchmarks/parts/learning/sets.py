@@ -32,17 +32,14 @@ class Planned:
     tasks: Sequence[str]
     recipe: str = RECIPE
     tables: Sequence[tuple[int, int]] = ((1, 576), (5, 576), (1, 1152))
-    arms: Sequence[str] = ()
+    arms: Sequence[str] = ("rft", "ppo", "grpo", "expo", "sac")
+    imitated: str = "expo"
 
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> Planned:
         """Return what an entry of sets.yaml says."""
         planned = cls(**entry)
         return replace(planned, tables=[(demos, episodes) for demos, episodes in planned.tables])
-
-    def plays(self, arm: str) -> bool:
-        """Return whether the set's tables have an arm."""
-        return not self.arms or arm in self.arms
 
 
 @dataclass(frozen=True)

@@ -67,14 +67,13 @@ def test_every_set_has_experts():
         assert all(experts[task].steps is None for task in sets[name].replaced)
 
 
-def test_one_arm_has_its_own_successes_imitated():
+def test_an_arm_of_each_set_has_its_own_successes_imitated():
     from parts.learning.runs import Arm
     from parts.learning.sets import listed
 
-    sets, entries = listed()
-    arms = {name: Arm(**each) for name, each in entries.items()}
+    sets, _ = listed()
     for planned in sets.values():
-        assert sum(arm.control for name, arm in arms.items() if planned.plays(name)) == 1
+        assert planned.imitated in planned.arms
     gone = Arm(["algorithm=ppo"]).missing({"algorithm": ["rft"]})
     assert gone == "algorithm ppo is not installed"
 
@@ -100,7 +99,7 @@ def table_of(tmp_path: Path) -> Any:
     from parts.learning.runs import Arm, Table
     from parts.learning.sets import TaskSet
 
-    arms = {"ppo": Arm(["algorithm=ppo"]), "expo": Arm(["algorithm=expo"], 80, control=True)}
+    arms = {"ppo": Arm(["algorithm=ppo"]), "expo": Arm(["algorithm=expo"], 80)}
     return Table("presses", TaskSet(["a-v3"], 9), 0, 1, 96, arms, tmp_path / "runs")
 
 
@@ -255,7 +254,7 @@ def test_the_first_line_judges_an_arm_once_over_its_seeds(tmp_path: Path):
     cells |= {sheet.cell(seed, 1, 576, "expo"): more for seed in (0, 1)}
     own = replace(more, own_start={"a": {"0": "0"}})  # another model's
     cells[sheet.cell(0, 1, 576, "sac")] = own
-    sheet = replace(sheet, arms=dict.fromkeys(("expo", "sac"), ""), cells=cells, imitated="expo")
+    sheet = replace(sheet, arms=dict.fromkeys(("expo", "sac"), ""), cells=cells)
     assert [*sheet.gains_over_seeds()] == [(1, 576, "expo", OWN_SUCCESSES)]
     line = headline(sheet)
     assert line.startswith(
@@ -429,7 +428,8 @@ def test_every_arm_has_a_schedule_to_its_end(tmp_path: Path):
 
     plugins = load_plugins()
     installed = {kind: plugins.names(kind) for kind in ("algorithm", "model")}
-    arms = {name: Arm(**entries) for name, entries in listed()[1].items()}
+    sets, entries = listed()
+    arms = {name: Arm(**entries[name]) for name in sets["presses"].arms}
     arms = {name: arm for name, arm in arms.items() if not arm.missing(installed)}
     tasks = TaskSet(["handle-press-v3"], 104)
     table = Table("presses", tasks, 0, 1, 576, arms, tmp_path)
@@ -440,3 +440,29 @@ def test_every_arm_has_a_schedule_to_its_end(tmp_path: Path):
         # 4 passes over 96 episodes of at most 11 chunks, 256 a step
         assert config.actor.optim.total_training_steps == updates * (arm.steps or 4 * 5), name
         assert config.runner.val_before_train == (arm.recipe is not None)
+
+
+def test_arms_of_a_set_with_another_model_compose(tmp_path: Path):
+    pytest.importorskip("rlcore_env_metaworld")
+    pytest.importorskip("rlcore_model_openvla_oft")
+    from parts.learning.cells import Records
+    from parts.learning.runs import Arm, Table
+    from parts.learning.sets import TaskSet, listed
+
+    import rlcore
+
+    sets, entries = listed()
+    planned = sets["buttons_oft"]
+    arms = {name: Arm(**entries[name]) for name in planned.arms}
+    tasks = TaskSet(planned.tasks, 117)
+    table = Table(
+        "oft", tasks, 0, 10, 1536, arms, tmp_path, recipe=planned.recipe, imitated=planned.imitated
+    )
+    rft, grpo = (
+        rlcore.compose(*table.command(name, Records(tmp_path, "c1"))[1:])
+        for name in ("rft", "grpo_tokens")
+    )
+    assert (rft.sft.control, grpo.sft.control) == ("own_successes", None)
+    assert rft.actor.optim.total_training_steps == 16 * 40
+    # 2 passes over 96 episodes of at most 12 chunks: 5 steps of 256
+    assert grpo.actor.optim.total_training_steps == 16 * 2 * 5
