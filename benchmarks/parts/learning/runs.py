@@ -82,9 +82,9 @@ class Table:
         seed, demonstrations, episodes: see :class:`parts.learning.cells.Cell`.
         arms: arms to play.
         folder: folder of the runs of this code and set.
+        imitated: the arm whose successes the control of own successes imitates.
         overrides: overrides of a trial; those of `algorithm.` are for arms alone.
         recipe: file of :data:`RECIPES` on which the runs are based, unless their arm names another.
-        imitated: the arm whose successes the control of own successes imitates.
     """
 
     name: str
@@ -94,9 +94,9 @@ class Table:
     episodes: int
     arms: Mapping[str, Arm]
     folder: Path
+    imitated: str
     overrides: Sequence[str] = field(default_factory=tuple)
     recipe: str = RECIPE
-    imitated: str = "expo"
 
     def cell(self, run: str) -> Cell:
         """Return the cell of a run."""
@@ -121,14 +121,14 @@ class Table:
             wanted: arms and controls. A control of own successes is played with its arm.
             records: the finished cells.
         """
-        control = {self.imitated} if OWN_SUCCESSES in wanted else set()
-        arms = [name for name in self.arms if name in {*wanted, *control}]
+        imitated = {self.imitated} if OWN_SUCCESSES in wanted else set()
+        arms = [name for name in self.arms if name in {*wanted, *imitated}]
         missing = [name for name in arms if not all(map(records.finished, self.cells(name)))]
-        further = DEMONSTRATIONS in wanted and not missing and not self.is_long_enough(records)
-        begins = bool(missing or further)
+        control = DEMONSTRATIONS in wanted and not missing and not self.is_long_enough(records)
+        begins = bool(missing or control)
         if not records.finished(self.cell(START)) or (begins and not self.has_start(records)):
             return [START]
-        return missing or ([DEMONSTRATIONS] if further else [])
+        return missing or ([DEMONSTRATIONS] if control else [])
 
     def has_start(self, records: Records) -> bool:
         """Return whether the weights of the start's record are on this machine."""

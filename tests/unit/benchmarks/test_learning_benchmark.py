@@ -100,7 +100,7 @@ def table_of(tmp_path: Path) -> Any:
     from parts.learning.sets import TaskSet
 
     arms = {"ppo": Arm(["algorithm=ppo"]), "expo": Arm(["algorithm=expo"], 80)}
-    return Table("presses", TaskSet(["a-v3"], 9), 0, 1, 96, arms, tmp_path / "runs")
+    return Table("presses", TaskSet(["a-v3"], 9), 0, 1, 96, arms, tmp_path / "runs", "expo")
 
 
 def begin_start(table: Any, weights: bytes) -> Path:
@@ -356,7 +356,7 @@ def test_two_cells_are_played_and_a_trial_leaves_them_alone(tmp_path: Path, monk
     recipes.mkdir()
     (recipes / "learning.yaml").write_text(TOY)
     arms = {"ppo": Arm(["algorithm.critic_warmup_updates=1"])}
-    table = Table("toy", TaskSet(["reach-left"], 20), 0, 1, 48, arms, tmp_path / "runs")
+    table = Table("toy", TaskSet(["reach-left"], 20), 0, 1, 48, arms, tmp_path / "runs", "expo")
     records = Records(tmp_path / "cells", "c1")
     begun: list[str] = []
 
@@ -417,6 +417,23 @@ def test_the_second_recipe_is_evaluated_as_the_first(tmp_path: Path):
     assert (second.env.train, second.sft) == (first.env.train, first.sft)
 
 
+def test_another_model_plays_and_imitates_as_the_first(tmp_path: Path):
+    pytest.importorskip("rlcore_env_metaworld")
+    pytest.importorskip("rlcore_model_openvla_oft")
+    from parts.learning.runs import RECIPES
+
+    import rlcore
+
+    first, other = (
+        rlcore.compose(str(RECIPES / name), "env.*.tasks=[reach-v3]")
+        for name in ("learning.yaml", "learning_buttons_oft.yaml")
+    )
+    # 104 starts of each of two tasks, where the others have 70 of three; greedy tokens draw nothing
+    assert other.env.eval == replace(first.env.eval, trials_per_task=104, rollout_epoch=1)
+    assert other.sft == replace(first.sft, lr=2e-3)
+    assert (other.env.train, other.cluster) == (first.env.train, first.cluster)
+
+
 def test_every_arm_has_a_schedule_to_its_end(tmp_path: Path):
     pytest.importorskip("rlcore_env_metaworld")
     from parts.learning.cells import Records
@@ -432,7 +449,7 @@ def test_every_arm_has_a_schedule_to_its_end(tmp_path: Path):
     arms = {name: Arm(**entries[name]) for name in sets["presses"].arms}
     arms = {name: arm for name, arm in arms.items() if not arm.missing(installed)}
     tasks = TaskSet(["handle-press-v3"], 104)
-    table = Table("presses", tasks, 0, 1, 576, arms, tmp_path)
+    table = Table("presses", tasks, 0, 1, 576, arms, tmp_path, sets["presses"].imitated)
     for name, arm in arms.items():
         config = rlcore.compose(*table.command(name, Records(tmp_path, "c1"))[1:])
         assert config.actor.optim.lr_scheduler == "cosine"
@@ -456,7 +473,7 @@ def test_arms_of_a_set_with_another_model_compose(tmp_path: Path):
     arms = {name: Arm(**entries[name]) for name in planned.arms}
     tasks = TaskSet(planned.tasks, 117)
     table = Table(
-        "oft", tasks, 0, 10, 1536, arms, tmp_path, recipe=planned.recipe, imitated=planned.imitated
+        "oft", tasks, 0, 10, 1536, arms, tmp_path, planned.imitated, recipe=planned.recipe
     )
     rft, grpo = (
         rlcore.compose(*table.command(name, Records(tmp_path, "c1"))[1:])
