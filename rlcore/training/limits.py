@@ -12,11 +12,12 @@ from typing import Any
 
 from rlcore.checks.limits import OFF, SHARE, checkpoint_interval
 from rlcore.config.schema import RunConfig, RunnerConfig
-from rlcore.config.schema.supervised import DEMONSTRATIONS
+from rlcore.config.schema.supervised import DEMONSTRATIONS, OWN_SUCCESSES
 from rlcore.config.schema_tree import find
 from rlcore.contracts.errors import ConfigError
 from rlcore.runs.checkpoint import Checkpoint
 from rlcore.runs.folder import RunFolder
+from rlcore.runs.replay_files import files_in
 
 
 def goes_on(runner: RunnerConfig, updates: int, env_steps: int) -> bool:
@@ -63,7 +64,8 @@ def check_limits(
 
     Raises:
         ConfigError: a limit is below what the run has done, or the run is finished: it reached a
-            limit, or a plugin stopped it, and no control is added; or it has no algorithm.
+            limit, or a plugin stopped it, and no control is added, or one on its own successes that
+            it has not kept; or it has no algorithm.
     """
     env_steps = at.state["totals"]["env_steps"]
     limits = list(_limits(config.runner, at.step, env_steps))
@@ -86,6 +88,7 @@ def check_limits(
             hint=f"rlcore train {shlex.join(words)}",
         )
     if _adds_control(config, so_far):
+        _check_successes(config, folder, at)
         return
     stopped = at.state["steering"]["stopped"]
     if stopped and not named:
@@ -103,12 +106,24 @@ def check_limits(
 
 
 def _adds_control(config: RunConfig, so_far: Mapping[str, Any]) -> bool:
-    """Return whether a run is resumed with a control on demonstrations that it did not have.
-
-    A control on own successes needs these, which a run keeps only if it began with that control.
-    """
+    """Return whether a run is resumed with a control that it did not have."""
     had_none = find(so_far, "sft.control", None) is None
-    return config.sft.enabled and config.sft.control == DEMONSTRATIONS and had_none
+    return config.sft.enabled and config.sft.control is not None and had_none
+
+
+def _check_successes(config: RunConfig, folder: RunFolder, at: Checkpoint) -> None:
+    """Check that a control that imitates the run's own successes finds them in a checkpoint.
+
+    Raises:
+        ConfigError: the checkpoint has no replay.
+    """
+    if config.sft.control == OWN_SUCCESSES and not files_in(at.path):
+        raise ConfigError(
+            f"sft.control={OWN_SUCCESSES} imitates the successful episodes of {folder.path}, which "
+            f"were not kept: {config.algorithm.name} has no replay",
+            hint=f"rlcore resume {folder.path} sft.control={DEMONSTRATIONS}; or train again with "
+            f"sft.control={OWN_SUCCESSES} from the beginning",
+        )
 
 
 def _limits(

@@ -159,7 +159,7 @@ def test_a_finished_run_gets_its_control_by_resuming(tmp_path: Path, refused):
     words = ("runner.max_epochs=1", "env.forgetting.tasks=[]")
     at_once = start(tmp_path / "at_once", *words, "sft.control=demonstrations")
     later = start(tmp_path / "later", *words)
-    with refused(ConfigError, str(later)):  # its own successes were not kept
+    with refused(ConfigError, "sft.control=own_successes", str(later)):  # ppo keeps no successes
         go_on(later, "sft.control=own_successes")
     after = (later / "eval/after.parquet").read_bytes()
     go_on(later, "sft.control=demonstrations")
@@ -170,6 +170,14 @@ def test_a_finished_run_gets_its_control_by_resuming(tmp_path: Path, refused):
     assert first == second
     with refused(ConfigError, str(later)):
         go_on(later, "sft.control=demonstrations")
+
+
+def test_a_finished_run_with_a_replay_gets_the_control_of_its_successes(tmp_path: Path):
+    words = ("runner.max_epochs=2", "env.forgetting.tasks=[]")
+    at_once = start(tmp_path / "at_once", *words, "algorithm=rft", "sft.control=own_successes")
+    later = start(tmp_path / "later", *words, "algorithm=rft")
+    go_on(later, "sft.control=own_successes")
+    assert digests(later / "control") == digests(at_once / "control")
 
 
 def test_a_control_depends_neither_on_load_nor_on_an_interruption(
