@@ -32,4 +32,5 @@ CAMERAS: dict[str, CameraMount] = {
     "behindGripper": CameraMount("behindGripper"),
     "gripperPOV": CameraMount("gripperPOV"),
 }
+WRIST = "gripperPOV"
 NEW_CAMERA = "corner4"  # new in MetaWorld 3.1

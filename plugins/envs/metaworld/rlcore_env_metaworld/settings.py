@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rlcore_mujoco.settings import MujocoEnvConfig
 
 from rlcore.config.schema import key
-from rlcore_env_metaworld.cameras import CAMERAS
+from rlcore_env_metaworld.cameras import CAMERAS, WRIST
 
 
 @dataclass
@@ -28,6 +28,11 @@ class MetaWorldConfig(MujocoEnvConfig):
         "camera; corner2_published is the view of the published results",
         "corner2_published",
         choices=tuple(CAMERAS),
+    )
+    wrist_camera: bool = key(
+        f"a second camera, at the wrist ({WRIST}), which policies take after the other: it shows "
+        "small objects near the hand several times as large",
+        False,
     )
     fast_render: bool = key(
         "no shadows and no antialiasing: 10 to 30 times faster, but other pixels; in the manifest",

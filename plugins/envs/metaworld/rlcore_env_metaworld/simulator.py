@@ -153,7 +153,7 @@ class MetaWorldSimulator:
         return Step(reward=float(reward if dense else solved), success=solved)
 
     def draw(self, out: Mapping[str, np.ndarray]) -> None:
-        """Render the current state into the camera's array, uint8 `[H, W, 3]`."""
+        """Render the current state into the array of each camera, uint8 `[H, W, 3]`."""
         renderer = self._renderers.of(self.task, self._env.model)
         renderer.draw(self._env.model, self._env.data, out)
 

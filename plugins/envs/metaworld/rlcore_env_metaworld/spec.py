@@ -7,7 +7,7 @@ from rlcore_simulation.settings import each_once, groups_of
 
 from rlcore.contracts.errors import ConfigError, choices_message
 from rlcore.contracts.specs import ActionChannel, CameraSpec, EnvSpec, StateChannel
-from rlcore_env_metaworld.cameras import CAMERAS
+from rlcore_env_metaworld.cameras import CAMERAS, WRIST
 from rlcore_env_metaworld.settings import MetaWorldConfig
 from rlcore_env_metaworld.tasks import BENCHMARKS, DIFFICULTY, SENTENCES
 
@@ -31,7 +31,9 @@ def env_spec(config: MetaWorldConfig) -> EnvSpec:
         train_trials=TRAIN_TRIALS,
         heldout_trials=HELDOUT_TRIALS,
         validation_trials=VALIDATION_TRIALS,
-        cameras=(CameraSpec(config.camera, config.image_size, config.image_size),),
+        cameras=tuple(
+            CameraSpec(name, config.image_size, config.image_size) for name in cameras_of(config)
+        ),
         states=(StateChannel("ee_position", 3), StateChannel("gripper_opening", 1)),
         actions=(
             ActionChannel("ee_delta_position", 3, frame="base", convention="1 is 1 cm a step"),
@@ -43,7 +45,7 @@ def env_spec(config: MetaWorldConfig) -> EnvSpec:
         has_expert=True,
         dense_reward=config.reward != "sparse",
         render_settings={
-            "camera": config.camera,
+            "camera": ", ".join(cameras_of(config)),
             "image_size": config.image_size,
             **view_of(config).quality,
         },
@@ -66,13 +68,30 @@ def _tasks(config: MetaWorldConfig) -> tuple[str, ...]:
     return each_once("task", config.tasks)
 
 
+def cameras_of(config: MetaWorldConfig) -> list[str]:
+    """Return the names of the cameras in the order in which policies take them.
+
+    Raises:
+        ConfigError: the camera at the wrist is asked for twice.
+    """
+    if config.wrist_camera and config.camera == WRIST:
+        raise ConfigError(
+            f"wrist_camera=true adds {WRIST}, which is the only camera already (camera={WRIST})",
+            hint="wrist_camera=false, or another camera",
+        )
+    return [config.camera, *([WRIST] if config.wrist_camera else [])]
+
+
 def view_of(config: MetaWorldConfig) -> View:
-    """Return the view of the camera in `config`, with upright frames of `image_size` pixels.
+    """Return the view of the cameras of `config`, with upright frames of `image_size` pixels.
 
     Frames are rendered without reflections. Only corner, corner2 and corner3 see the reflecting
     walls of the table: their frames differ from MetaWorld's own in up to 4% of the pixels.
     """
-    mount = CAMERAS[config.camera]
     size = config.image_size
-    upright = Camera(mount.name, size, size, flip_rows=mount.rotated, flip_columns=mount.rotated)
-    return View({config.camera: upright}, fast=config.fast_render, detail=config.render_detail)
+    frames = {}
+    for name in cameras_of(config):
+        mount = CAMERAS[name]
+        turned = mount.rotated
+        frames[name] = Camera(mount.name, size, size, flip_rows=turned, flip_columns=turned)
+    return View(frames, fast=config.fast_render, detail=config.render_detail)

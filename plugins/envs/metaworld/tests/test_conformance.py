@@ -10,6 +10,7 @@ class TestMetaWorld(EnvConformance):
         "tasks": [BUTTON, REACH],
         "image_size": 32,
         "fast_render": True,
+        "wrist_camera": True,
         "reward": "dense",  # says more about a step than success does
         "max_episode_steps": 100,
         "num_processes": 0,  # in this process: other tests have several

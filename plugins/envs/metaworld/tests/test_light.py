@@ -131,6 +131,15 @@ def _no_process(*_: object, **__: object) -> None:
     raise AssertionError("a process was started")
 
 
+def test_a_camera_at_the_wrist_comes_after_the_other_one(refused) -> None:
+    (alone,) = env_spec(small_config()).cameras
+    first, second = env_spec(small_config(wrist_camera=True)).cameras
+    assert first == alone
+    assert (second.name, second.height, second.width) == ("gripperPOV", 32, 32)
+    with refused(ConfigError, "wrist_camera", "gripperPOV"):
+        env_spec(small_config(camera="gripperPOV", wrist_camera=True))
+
+
 def test_a_missing_gl_library_is_refused_before_any_process_starts(
     refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:

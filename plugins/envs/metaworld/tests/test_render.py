@@ -18,8 +18,10 @@ from metaworld_cases import (
     small_config,
     view_of,
 )
+from rlcore_env_metaworld.cameras import WRIST
 from rlcore_env_metaworld.pool import make_pool
 from rlcore_env_metaworld.simulator import MetaWorldSimulator
+from rlcore_env_metaworld.spec import view_of as metaworld_view
 from rlcore_mujoco.render import Renderers
 from rlcore_mujoco.view import View
 
@@ -55,6 +57,16 @@ def gymnasium_env(task: str, layout: np.ndarray):
     env.model.vis.global_.offwidth = env.model.vis.global_.offheight = SIZE
     env.reset()
     return env
+
+
+def test_the_frame_of_each_of_two_cameras_is_the_one_it_draws_alone() -> None:
+    """The view of published results, and the camera at the wrist."""
+    config = small_config(image_size=SIZE, wrist_camera=True)
+    frames = {name: np.zeros((SIZE, SIZE, 3), dtype=np.uint8) for name in (CAMERA, WRIST)}
+    started(metaworld_view(config)).draw(frames)
+    for name, frame in frames.items():
+        assert np.array_equal(frame, frame_of(view_of(name, SIZE, fast=True)))
+    assert not np.array_equal(*frames.values())
 
 
 def test_simulators_of_a_task_share_a_renderer_without_mixing() -> None:
