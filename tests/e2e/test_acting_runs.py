@@ -105,6 +105,13 @@ def test_edits_act_and_are_measured(whole: Path):
     assert {"train/critic/td_error", "train/critic/q_successes"} <= last.keys()
 
 
+def test_the_last_update_has_further_supervised_steps(tmp_path: Path, whole: Path):
+    run = start(tmp_path, "run", LOCAL, "algorithm.final_imitation_steps=3")
+    name = "train/actor/trained_samples"
+    samples = [[line[name] for line in numbers(each) if name in line] for each in (whole, run)]
+    assert [more - fewer for fewer, more in zip(*samples, strict=True)] == [0, 0, 3 * 16]
+
+
 def test_a_checkpoint_names_the_algorithm_that_acts(whole: Path):
     assert acting_algorithm(find_checkpoint(whole) / "actor") == "expo"
     assert acting_algorithm(whole / "sft") is None

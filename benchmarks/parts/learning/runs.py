@@ -38,6 +38,7 @@ class Arm:
 
     settings: Sequence[str]
     steps: int | None = None
+    final: int = 0
     recipe: str | None = None
 
     def missing(self, installed: Mapping[str, Sequence[str]]) -> str:
@@ -194,7 +195,7 @@ class Table:
             words.append("sft.control=own_successes")
         config = rlcore.compose(*words, draft=True)
         updates = self._updates(config)
-        steps = updates * (arm.steps or most_policy_steps(config))
+        steps = updates * (arm.steps or most_policy_steps(config)) + arm.final
         words.append(f"runner.max_epochs={updates}")
         words.append("actor.optim.lr_scheduler=cosine")
         words.append(f"actor.optim.total_training_steps={steps}")

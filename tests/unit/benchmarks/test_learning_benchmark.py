@@ -455,7 +455,8 @@ def test_every_arm_has_a_schedule_to_its_end(tmp_path: Path):
         assert config.actor.optim.lr_scheduler == "cosine"
         updates = 576 // (config.env.train.total_num_envs * config.env.train.rollout_epoch)
         # 4 passes over 96 episodes of at most 11 chunks, 256 a step
-        assert config.actor.optim.total_training_steps == updates * (arm.steps or 4 * 5), name
+        every, last = arm.steps or 4 * 5, getattr(config.algorithm, "final_imitation_steps", 0)
+        assert config.actor.optim.total_training_steps == updates * every + last, name
         assert config.runner.val_before_train == (arm.recipe is not None)
 
 

@@ -42,6 +42,9 @@ from rlcore_algo_expo.settings import (
     needs,
 )
 
+FINAL_DEMONSTRATIONS = 0.5
+"""Share of demonstrations in the final supervised steps, that of a control of own successes."""
+
 
 class EXPO:
     """Expressive policy optimization (Dong et al. 2025, arXiv 2507.07986; for vision-language-
@@ -112,7 +115,8 @@ class EXPO:
         return Choice(env, critic, edit, self._config, explore, factors, networks.get("encoder"))
 
     def updates(self, learning: Learning) -> Iterator[Step]:
-        """Yield the steps of critics and edits, then the supervised steps of the policy.
+        """Yield the steps of critics and edits, then the supervised steps of the policy, of which
+        the last update has more.
 
         Edits start to act (`ready`) after `warmup` updates, once the replay has a success.
         """
@@ -135,6 +139,13 @@ class EXPO:
             batch_size=config.imitation_batch_size,
             demonstrations=config.demonstrations,
         )
+        if learning.update + 1 == learning.total_updates:
+            yield from imitation_steps(
+                learning,
+                steps=config.final_imitation_steps,
+                batch_size=config.imitation_batch_size,
+                demonstrations=FINAL_DEMONSTRATIONS if config.demonstrations else 0.0,
+            )
 
     def _critic_and_edit_steps(self, learning: Learning) -> Iterator[Step]:
         config = self._config

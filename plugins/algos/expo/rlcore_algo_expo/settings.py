@@ -144,6 +144,13 @@ class ExpoConfig(AlgorithmConfig):
         minimum=0,
     )
     imitation_steps: int = key("supervised steps of the policy in an update", 50, minimum=0)
+    final_imitation_steps: int = key(
+        "supervised steps of the policy after those of the last update (runner.max_epochs), half "
+        "of a batch from demonstrations, so that the last successes are learned as well as the "
+        "first; actor.optim.total_training_steps counts them too",
+        0,
+        minimum=0,
+    )
     imitation_batch_size: int = key(
         "decisions and frames in the batch of a supervised step", 64, minimum=1
     )
@@ -192,7 +199,7 @@ def needs(config: ExpoConfig) -> AlgorithmNeeds:
             "successes alone",
             hint="algorithm.time_limits=end",
         )
-    imitates = config.imitation_steps > 0
+    imitates = config.imitation_steps > 0 or config.final_imitation_steps > 0
     critic = NetworkNeeds(
         "critic",
         config.critic_lr,
@@ -229,7 +236,8 @@ def needs(config: ExpoConfig) -> AlgorithmNeeds:
         ),
         demonstrations=bool(config.explore) or (imitates and config.demonstrations > 0),
         imitation=imitates,
-        limited_updates=config.edit_imitation > 0 and config.edit_imitation_end is not None,
+        limited_updates=config.final_imitation_steps > 0
+        or (config.edit_imitation > 0 and config.edit_imitation_end is not None),
         samples=config.samples,
         draws=config.samples > 1 or config.edits > 0,
     )

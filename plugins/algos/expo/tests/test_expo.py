@@ -408,6 +408,7 @@ def test_edits_are_held_small_by_a_weight_that_falls():
     assert edit_imitation(falling, 0, 1) == 3.0
     assert needs(falling).limited_updates
     assert not needs(ExpoConfig(edit_imitation=3.0)).limited_updates
+    assert needs(ExpoConfig(final_imitation_steps=1)).limited_updates
 
 
 def test_the_edit_network_learns_without_some_chunks():
