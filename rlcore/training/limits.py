@@ -63,9 +63,9 @@ def check_limits(
             stopped its training.
 
     Raises:
-        ConfigError: a limit is below what the run has done, or the run is finished: it reached a
-            limit, or a plugin stopped it, and no control is added, or one on its own successes that
-            it has not kept; or it has no algorithm.
+        ConfigError: a limit is below what the run has done; the run has no algorithm; it reached a
+            limit, or a plugin stopped it, and no control is added; or a control is added that
+            imitates the run's own successes, which its checkpoint lacks.
     """
     env_steps = at.state["totals"]["env_steps"]
     limits = list(_limits(config.runner, at.step, env_steps))

@@ -172,10 +172,13 @@ def test_a_finished_run_gets_its_control_by_resuming(tmp_path: Path, refused):
         go_on(later, "sft.control=demonstrations")
 
 
-def test_a_finished_run_with_a_replay_gets_the_control_of_its_successes(tmp_path: Path):
-    words = ("runner.max_epochs=2", "env.forgetting.tasks=[]")
-    at_once = start(tmp_path / "at_once", *words, "algorithm=rft", "sft.control=own_successes")
-    later = start(tmp_path / "later", *words, "algorithm=rft")
+@pytest.mark.parametrize("algorithm", ["rft", pytest.param("expo", marks=pytest.mark.long)])
+def test_a_finished_run_with_a_replay_gets_the_control_of_its_successes(
+    tmp_path: Path, algorithm: str
+):
+    words = ("runner.max_epochs=2", "env.forgetting.tasks=[]", f"algorithm={algorithm}")
+    at_once = start(tmp_path / "at_once", *words, "sft.control=own_successes")
+    later = start(tmp_path / "later", *words)
     go_on(later, "sft.control=own_successes")
     assert digests(later / "control") == digests(at_once / "control")
 
