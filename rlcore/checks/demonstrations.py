@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rlcore.checks.facts import Facts
-from rlcore.checks.further_sides import PLATEAU_STARTS, plateau_trials
+from rlcore.checks.further_sides import MAX_PLATEAU_PASSES, PLATEAU_EPISODES, plateau_starts
 from rlcore.checks.held_out import evaluated_starts, in_short
 from rlcore.config.schema import OWN_SUCCESSES, RunConfig
 from rlcore.contracts.errors import ConfigError, UserError
@@ -92,11 +92,15 @@ def describe_plateau(facts: Facts) -> str:
     if not config.trains_to_plateau:
         return ""
     tasks = len(facts.envs["eval"].tasks)
+    played = _plateau_starts(facts)
+    if played is None:  # refused by the checks
+        return ""
+    trials, passes = played
     first = config.sft.max_steps
     return (
         f"supervised training: {first}, {2 * first}, {4 * first}, ... steps, at most "
-        f"{first << config.sft.max_doublings}, until success on "
-        f"{tasks * plateau_trials(config, tasks)} validation starts stops rising"
+        f"{first << config.sft.max_doublings}, until success on {tasks * trials} validation starts"
+        f"{f', each played {passes} times,' if passes > 1 else ''} stops rising"
     )
 
 
@@ -162,14 +166,22 @@ def _check_plateau(facts: Facts) -> Iterator[str]:
     if config.sft.max_steps == 0:
         yield "sft.max_steps must be at least 1 with sft.until=plateau, which doubles it, got 0"
     spec = facts.envs["eval"]
-    trials = len(spec.trials("validation"))
-    needed = plateau_trials(config, len(spec.tasks))
-    if trials < needed:
+    if _plateau_starts(facts) is None:
         yield (
-            f"sft.until must be max_steps: success is measured on {PLATEAU_STARTS} validation "
-            f"starts or more, here {needed} of each of {len(spec.tasks)} tasks, and {spec.name} "
-            f"has {trials}; sft.patience ends training by the validation loss, got plateau"
+            f"sft.until must be max_steps: success is measured in {PLATEAU_EPISODES} episodes or "
+            f"more on validation starts, of which {spec.name} has {len(spec.trials('validation'))} "
+            f"of each of {len(spec.tasks)} tasks (a policy that starts from noise may play each up "
+            f"to {MAX_PLATEAU_PASSES} times); sft.patience ends training by the validation loss, "
+            "got plateau"
         )
+
+
+def _plateau_starts(facts: Facts) -> tuple[int, int] | None:
+    """Return the validation starts of each task for `sft.until=plateau` and the passes over them;
+    None if the env has too few."""
+    spec = facts.envs["eval"]
+    available = len(spec.trials("validation"))
+    return plateau_starts(facts.config, len(spec.tasks), available, facts.policy)
 
 
 def _check_supervision(facts: Facts) -> Iterator[str]:

@@ -21,9 +21,12 @@ VALIDATION = "validation"
 """Side with starts for choosing a checkpoint."""
 PLATEAU = "plateau"
 """Side with starts on which success decides when supervised training ends (`sft.until`)."""
-PLATEAU_STARTS = 200
-"""Fewest starts of :data:`PLATEAU`, over all tasks: the standard error of a success rate is then at
-most 0.036."""
+PLATEAU_EPISODES = 200
+"""Fewest episodes of :data:`PLATEAU`, over all tasks: the standard error of a success rate is then
+at most 0.036, if each is on a start of its own."""
+MAX_PLATEAU_PASSES = 16
+"""Most passes over the starts of :data:`PLATEAU` where an env has few: LIBERO's 15 of three tasks
+take 14."""
 FORGETTING = "forgetting"
 """Side with tasks that are not trained on."""
 MAX_CHOSEN_TASKS = 4
@@ -64,9 +67,12 @@ def further_sides(
         sides[VALIDATION] = _with_eval(config, side)
     if config.trains_to_plateau:
         tasks_played = len(_tasks(env.eval, registry, "env.eval"))
-        trials = plateau_trials(config, tasks_played)
-        side = replace(single_pass, split="validation", trials_per_task=trials)
-        if trials <= _available(side, registry, PLATEAU):  # else checks/demonstrations.py refuses
+        side = replace(single_pass, split="validation")
+        available = _available(side, registry, PLATEAU)
+        played = plateau_starts(config, tasks_played, available, policy)
+        if played is not None:  # else checks/demonstrations.py refuses
+            trials, passes = played
+            side = replace(side, trials_per_task=trials, rollout_epoch=passes)
             sides[PLATEAU] = _without_exploration(_with_eval(config, side))
     if tasks := _untrained(config, registry):
         side = replace(single_pass, tasks=tasks, trials_per_task=env.forgetting.trials_per_task)
@@ -77,16 +83,29 @@ def further_sides(
     return sides
 
 
-def plateau_trials(config: RunConfig, tasks: int) -> int:
-    """Return the validation starts of each task on which success ends supervised training.
+def plateau_starts(
+    config: RunConfig, tasks: int, available: int, policy: PolicySpec | None
+) -> tuple[int, int] | None:
+    """Return the validation starts of each task on which success ends supervised training, and the
+    passes over them; None if the env has too few.
 
-    These are at least :data:`PLATEAU_STARTS` over all tasks, and those of
-    `env.validation.trials_per_task`, if that is more.
+    The episodes are at least :data:`PLATEAU_EPISODES` over all tasks, and one on each of
+    `env.validation.trials_per_task` starts, if these are more. If the env has fewer starts, a
+    policy that starts from noise plays each several times.
 
     Args:
         tasks: number of tasks of `env.eval`.
+        available: validation starts of a task.
+        policy: spec of the policy; None: not known, it counts as one that starts from noise.
     """
-    return max(-(-PLATEAU_STARTS // max(tasks, 1)), config.env.validation.trials_per_task)
+    wanted = -(-PLATEAU_EPISODES // max(tasks, 1))
+    trials = max(wanted, config.env.validation.trials_per_task)
+    if trials <= available:
+        return trials, 1
+    passes = -(-wanted // max(available, 1))
+    draws = policy is None or policy.starts_from_noise
+    few = config.env.validation.trials_per_task > available
+    return None if few or not draws or passes > MAX_PLATEAU_PASSES else (available, passes)
 
 
 def _available(side: EnvConfig, registry: Registry, name: str) -> int:

@@ -12,7 +12,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
-from rlcore.checks.demonstrations import check_supervised
+from rlcore.checks.demonstrations import check_supervised, describe_plateau
 from rlcore.checks.facts import Facts, gather_facts
 from rlcore.checks.run import check, survey
 from rlcore.cli.main import main
@@ -86,6 +86,21 @@ def test_a_plateau_needs_200_validation_starts(facts: Made, trials: int, suffice
     assert len(env.tasks) == 4 and (problems == []) is suffice
     if not suffice:
         assert "sft.until" in problems[0] and "sft.patience" in problems[0]
+
+
+@pytest.mark.parametrize(("trials", "suffice"), [(3, False), (4, True), (49, True)])
+def test_a_policy_that_starts_from_noise_plays_few_validation_starts_again(
+    facts: Made, trials: int, suffice: bool
+) -> None:
+    """The toy has 4 tasks: 50 episodes of each are 17, 13 and 2 passes, of at most 16."""
+    supervised = facts(LEARNING, "sft.until=plateau")
+    assert supervised.policy is not None
+    policy = replace(supervised.policy, starts_from_noise=True)
+    env = replace(supervised.envs["eval"], validation_trials=range(2000, 2000 + trials))
+    few = replace(supervised, envs={**supervised.envs, "eval": env}, policy=policy)
+    assert ([*check_supervised(few)] == []) is suffice
+    line = f"on {4 * trials} validation starts, each played {-(-50 // trials)} times,"
+    assert (line in describe_plateau(few)) is suffice
 
 
 def test_an_expert_and_a_loss_are_needed(facts: Made) -> None:

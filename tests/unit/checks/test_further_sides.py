@@ -10,7 +10,7 @@ from rlcore_testing.toy_settings import ToyEnvConfig, ToyModelConfig, env_spec
 from rlcore.api import save_policy
 from rlcore.checks import run
 from rlcore.checks.facts import gather_facts
-from rlcore.checks.further_sides import FORGETTING, further_sides
+from rlcore.checks.further_sides import FORGETTING, further_sides, plateau_starts
 from rlcore.checks.run import check
 from rlcore.config.compose import compose
 from rlcore.config.warning import ConfigWarning
@@ -124,6 +124,25 @@ def test_an_algorithm_that_draws_while_acting_plays_twice(words, passes):
     policy = PolicySpec("some", 0, 0, 0, 1, 1)
     (side,) = further_sides(config, load_plugins(), policy).values()
     assert side.env.eval.rollout_epoch == passes
+
+
+@pytest.mark.parametrize(
+    ("available", "noise", "played"),
+    [
+        (67, False, (67, 1)),  # 200 over three tasks
+        (66, False, None),  # passes would be equal
+        (66, True, (66, 2)),
+        (5, True, (5, 14)),  # as LIBERO
+        (4, True, None),  # 17 passes
+        (0, True, None),
+    ],
+)
+def test_few_validation_starts_are_played_in_several_passes(available, noise, played):
+    config = compose([*TOY, "sft.enabled=true", "sft.until=plateau"])
+    policy = PolicySpec("some", 0, 0, 0, 1, 1, starts_from_noise=noise)
+    assert plateau_starts(config, 3, available, policy) == played
+    demanding = compose([*TOY, "sft.enabled=true", "env.validation.trials_per_task=70"])
+    assert plateau_starts(demanding, 3, 69, policy) is None
 
 
 @pytest.mark.parametrize(
