@@ -109,6 +109,6 @@ def derive() -> dict[str, TaskSet]:
             ) from None
         present = [filled.get(task, task) for task in each.tasks]
         steps = [step for task in present if (step := experts[task].steps) is not None]
-        sets[name] = TaskSet(present, time_limit(steps), filled)
+        sets[name] = TaskSet(present, each.limit or time_limit(steps), filled)
     write_experts(sets, experts)
     return sets

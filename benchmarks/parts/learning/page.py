@@ -241,7 +241,8 @@ def tasks(sheet: Sheet) -> str:
         f"{sheet.experts[old].starts} training starts."
         for old, new in sheet.tasks.replaced.items()
     ]
-    limit = f"The time limit is {sheet.tasks.limit} steps: the largest of the last column / 0.6."
+    reason = "the benchmark's" if sheet.planned.limit else "the largest of the last column / 0.6"
+    limit = f"The time limit is {sheet.tasks.limit} steps: {reason}."
     return "\n".join(
         [
             "## Tasks",

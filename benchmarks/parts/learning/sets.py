@@ -34,6 +34,7 @@ class Planned:
     tables: Sequence[tuple[int, int]] = ((1, 576), (5, 576), (1, 1152))
     arms: Sequence[str] = ("rft", "ppo", "grpo", "expo", "sac")
     imitated: str = "expo"
+    limit: int | None = None
 
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> Planned:
@@ -71,8 +72,8 @@ class TaskSet:
 
     Attributes:
         tasks: the env's names of the tasks.
-        limit: time limit of the policy in env steps: the slowest expert's :attr:`Expert.steps`
-            divided by 0.6, rounded up.
+        limit: time limit of the policy in env steps: that of sets.yaml, or the slowest expert's
+            :attr:`Expert.steps` divided by 0.6, rounded up.
         replaced: task of sets.yaml -> task that was taken in its place.
     """
 

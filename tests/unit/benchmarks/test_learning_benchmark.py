@@ -63,7 +63,8 @@ def test_every_set_has_experts():
         tasks = [sets[name].replaced.get(task, task) for task in each.tasks]
         assert tasks == list(sets[name].tasks)
         steps = [experts[task].steps for task in tasks]
-        assert None not in steps and sets[name].limit == time_limit(filter(None, steps))
+        assert None not in steps
+        assert sets[name].limit == (each.limit or time_limit(filter(None, steps)))
         assert all(experts[task].steps is None for task in sets[name].replaced)
 
 
@@ -231,6 +232,15 @@ def test_a_page_begins_with_where_a_control_wins_and_shows_one_commit(tmp_path: 
     assert "not run: algorithm sac is not installed" in rows["sac"]
     assert "| 1 | start | not run |" in text
     assert "a replaces b, whose expert solves 3 of 20 training starts." in text
+
+
+def test_a_page_says_where_its_time_limit_comes_from(tmp_path: Path):
+    from parts.learning.page import page
+
+    sheet = sheet_of(tmp_path)
+    assert "is 90 steps: the largest of the last column / 0.6." in page(sheet)
+    sheet = replace(sheet, planned=replace(sheet.planned, limit=90))
+    assert "is 90 steps: the benchmark's." in page(sheet)
 
 
 def test_a_start_that_is_played_once_counts_as_equal_passes():
