@@ -24,6 +24,7 @@ from rlcore_env_maniskill.assets import require_robot
 from rlcore_env_maniskill.backend import rendering_device
 from rlcore_env_maniskill.fast_render import draw_contact_shapes
 from rlcore_env_maniskill.hub_files import assets_folder
+from rlcore_env_maniskill.log_once import log_once
 from rlcore_env_maniskill.physx_library import enable_gpu
 from rlcore_env_maniskill.registered import PLAYED, require_registered
 from rlcore_env_maniskill.robots import Robot
@@ -57,6 +58,7 @@ def make_raw(config: ManiSkillConfig, task: str, *, num_envs: int = 1) -> BaseEn
     if (own := task_of(task).module) is not None:
         importlib.import_module(own)
     require_registered(task, config.register)
+    log_once()
     _freeze_imported_objects()
     if config.sim_backend == "gpu":
         enable_gpu()
