@@ -98,14 +98,15 @@ def plateau_starts(
         available: validation starts of a task.
         policy: spec of the policy; None: not known, it counts as one that starts from noise.
     """
+    asked = config.env.validation.trials_per_task
     wanted = -(-PLATEAU_EPISODES // max(tasks, 1))
-    trials = max(wanted, config.env.validation.trials_per_task)
-    if trials <= available:
-        return trials, 1
+    if max(wanted, asked) <= available:
+        return max(wanted, asked), 1
     passes = -(-wanted // max(available, 1))
     draws = policy is None or policy.starts_from_noise
-    few = config.env.validation.trials_per_task > available
-    return None if few or not draws or passes > MAX_PLATEAU_PASSES else (available, passes)
+    if asked > available or not draws or passes > MAX_PLATEAU_PASSES:
+        return None
+    return available, passes
 
 
 def _available(side: EnvConfig, registry: Registry, name: str) -> int:
