@@ -92,10 +92,10 @@ def describe_plateau(facts: Facts) -> str:
     if not config.trains_to_plateau:
         return ""
     tasks = len(facts.envs["eval"].tasks)
-    played = _plateau_starts(facts)
-    if played is None:  # refused by the checks
+    trials_and_passes = _plateau_starts(facts)
+    if trials_and_passes is None:  # refused by the checks
         return ""
-    trials, passes = played
+    trials, passes = trials_and_passes
     first = config.sft.max_steps
     return (
         f"supervised training: {first}, {2 * first}, {4 * first}, ... steps, at most "

@@ -69,9 +69,9 @@ def further_sides(
         tasks_played = len(_tasks(env.eval, registry, "env.eval"))
         side = replace(single_pass, split="validation")
         available = _available(side, registry, PLATEAU)
-        played = plateau_starts(config, tasks_played, available, policy)
-        if played is not None:  # else checks/demonstrations.py refuses
-            trials, passes = played
+        trials_and_passes = plateau_starts(config, tasks_played, available, policy)
+        if trials_and_passes is not None:  # else checks/demonstrations.py refuses
+            trials, passes = trials_and_passes
             side = replace(side, trials_per_task=trials, rollout_epoch=passes)
             sides[PLATEAU] = _without_exploration(_with_eval(config, side))
     if tasks := _untrained(config, registry):
@@ -98,13 +98,13 @@ def plateau_starts(
         available: validation starts of a task.
         policy: spec of the policy; None: not known, it counts as one that starts from noise.
     """
-    asked = config.env.validation.trials_per_task
-    wanted = -(-PLATEAU_EPISODES // max(tasks, 1))
-    if max(wanted, asked) <= available:
-        return max(wanted, asked), 1
-    passes = -(-wanted // max(available, 1))
+    configured = config.env.validation.trials_per_task
+    needed = -(-PLATEAU_EPISODES // max(tasks, 1))
+    if max(needed, configured) <= available:
+        return max(needed, configured), 1
+    passes = -(-needed // max(available, 1))
     draws = policy is None or policy.starts_from_noise
-    if asked > available or not draws or passes > MAX_PLATEAU_PASSES:
+    if configured > available or not draws or passes > MAX_PLATEAU_PASSES:
         return None
     return available, passes
 

@@ -28,5 +28,5 @@ class FirstOfEqual(logging.Filter):
 
 def log_once() -> None:
     """Drop repeated messages of ManiSkill's logger, from now on."""
-    if not any(isinstance(each, FirstOfEqual) for each in logger.filters):
+    if not any(isinstance(added, FirstOfEqual) for added in logger.filters):
         logger.addFilter(FirstOfEqual())
