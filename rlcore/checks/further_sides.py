@@ -25,7 +25,7 @@ PLATEAU_EPISODES = 200
 """Fewest episodes of :data:`PLATEAU`, over all tasks: the standard error of a success rate is then
 at most 0.036, if each is on a start of its own."""
 MAX_PLATEAU_PASSES = 16
-"""Most passes over the starts of :data:`PLATEAU` where an env has few: LIBERO's 15 of three tasks
+"""Most passes over the starts of :data:`PLATEAU` where an env has few: five of each of three tasks
 take 14."""
 FORGETTING = "forgetting"
 """Side with tasks that are not trained on."""
