@@ -494,3 +494,23 @@ def test_arms_of_a_set_with_another_model_compose(tmp_path: Path):
     assert rft.actor.optim.total_training_steps == 16 * 40
     # 2 passes over 96 episodes of at most 12 chunks: 5 steps of 256
     assert grpo.actor.optim.total_training_steps == 16 * 2 * 5
+
+
+def test_libero_has_a_plateau_with_its_few_validation_starts(tmp_path: Path):
+    """Five of each of three tasks: 14 passes are 210 episodes."""
+    pytest.importorskip("rlcore_env_libero")
+    from parts.learning.cells import START, Records
+    from parts.learning.runs import Table
+    from parts.learning.sets import listed, read_experts
+
+    import rlcore
+    from rlcore.checks.further_sides import PLATEAU, further_sides
+    from rlcore.plugins.registry import load_plugins
+
+    planned = listed()[0]["libero_object"]
+    tasks = read_experts()[0]["libero_object"]
+    table = Table("libero", tasks, 0, 1, 576, {}, tmp_path, planned.imitated, recipe=planned.recipe)
+    words = table.command(START, Records(tmp_path, "c1"))[1:]
+    side = further_sides(rlcore.compose(*words), load_plugins())[PLATEAU].env.eval
+    assert (side.split, side.trials_per_task, side.rollout_epoch) == ("validation", 5, 14)
+    assert (side.max_episode_steps, side.cameras) == (280, ["agentview", "wrist"])

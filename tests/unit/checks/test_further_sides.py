@@ -141,8 +141,12 @@ def test_few_validation_starts_are_played_in_several_passes(available, noise, pl
     config = compose([*TOY, "sft.enabled=true", "sft.until=plateau"])
     policy = PolicySpec("some", 0, 0, 0, 1, 1, starts_from_noise=noise)
     assert plateau_starts(config, 3, available, policy) == played
-    demanding = compose([*TOY, "sft.enabled=true", "env.validation.trials_per_task=70"])
-    assert plateau_starts(demanding, 3, 69, policy) is None
+
+
+def test_configured_validation_starts_are_no_fewer_in_several_passes():
+    config = compose([*TOY, "sft.enabled=true", "env.validation.trials_per_task=70"])
+    assert plateau_starts(config, 3, 70, None) == (70, 1)
+    assert plateau_starts(config, 3, 69, None) is None
 
 
 @pytest.mark.parametrize(
