@@ -25,8 +25,8 @@ PLATEAU_EPISODES = 200
 """Fewest episodes of :data:`PLATEAU`, over all tasks: the standard error of a success rate is then
 at most 0.036, if each is on a start of its own."""
 MAX_PLATEAU_PASSES = 16
-"""Most passes over the starts of :data:`PLATEAU` where an env has few, so that there are 13 starts at
-least: passes over fewer would say more of these than of the policy."""
+"""Most passes over the starts of :data:`PLATEAU` where an env has few. So there are at least 13
+starts: passes over fewer would say more of these than of the policy."""
 FORGETTING = "forgetting"
 """Side with tasks that are not trained on."""
 MAX_CHOSEN_TASKS = 4
