@@ -46,7 +46,7 @@ SUMMED = ("steps", "skipped_steps", "zero_gradient_steps", "seconds", "waited")
 
 @dataclass(frozen=True)
 class Round:
-    """Success on the validation starts after a round.
+    """Success on the validation starts after a round, each start played once or more.
 
     Attributes:
         steps: optimizer steps since the beginning.
@@ -202,7 +202,7 @@ class _Rounds:
         gain = f" ({result.rate - self.made[-1].rate:+.3f})" if self.made else ""
         self._session.progress.line(
             f"sft: {result.steps} steps solve {result.rate:.3f}{gain} [{result.lo:.3f}, "
-            f"{result.hi:.3f}] of {result.n} validation starts"
+            f"{result.hi:.3f}] in {result.n} episodes on validation starts"
         )
 
     def _remove_policies(self) -> None:
