@@ -8,6 +8,7 @@ so that a rename in core changes one line (`tests/contract/test_imports_of_tests
 from __future__ import annotations
 
 from rlcore.api.run import config_to_evaluate
+from rlcore.checks.further_sides import PLATEAU, further_sides
 from rlcore.checks.run import check
 from rlcore.config.compose import compose, load, recipe_of, to_yaml
 from rlcore.files.damaged_files import OtherVersionError
@@ -47,6 +48,7 @@ __all__ = [
     "MKL",
     "OURS",
     "OWN_DIGEST",
+    "PLATEAU",
     "Assembly",
     "Checkpoint",
     "Column",
@@ -69,6 +71,7 @@ __all__ = [
     "evaluation_columns",
     "extras",
     "find_checkpoint",
+    "further_sides",
     "has_checkpoint",
     "load",
     "load_checkpoint",

@@ -499,12 +499,12 @@ def test_arms_of_a_set_with_another_model_compose(tmp_path: Path):
 def test_libero_has_a_plateau_with_its_few_validation_starts(tmp_path: Path):
     """Five of each of three tasks: 14 passes are 210 episodes."""
     pytest.importorskip("rlcore_env_libero")
+    from internals import PLATEAU, further_sides
     from parts.learning.cells import START, Records
     from parts.learning.runs import Table
     from parts.learning.sets import listed, read_experts
 
     import rlcore
-    from rlcore.checks.further_sides import PLATEAU, further_sides
     from rlcore.plugins.registry import load_plugins
 
     planned = listed()[0]["libero_object"]
