@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 from parts.learning.cells import CHANGED, CONTROLS, Records, code_commit
-from parts.learning.page import Sheet, page
+from parts.learning.page import Sheet, page, with_row
 from parts.learning.picture import picture
 from parts.learning.runs import Arm, Table
 from parts.learning.schedule import Job, play
@@ -98,6 +98,9 @@ def main() -> int:
         sheet = Sheet.of(options.set, planned, tasks[options.set], experts, missing, records)
         options.results.mkdir(parents=True, exist_ok=True)
         write_text(options.results / f"learning-{options.set}.md", page(sheet))
+        index = options.results / "README.md"
+        if index.is_file():  # a trial's folder has none
+            write_text(index, with_row(index.read_text(), sheet))
         drawing = picture(sheet)
         if drawing is not None:
             write_text(options.results / CELLS / f"{options.set}.svg", drawing)

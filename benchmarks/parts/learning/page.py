@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
@@ -168,6 +169,53 @@ def page(sheet: Sheet) -> str:
     )
 
 
+def in_brief(sheet: Sheet) -> list[str]:
+    """Return the set's figures for the table of all recipes, each by seed: success of the start,
+    of both controls and of the arm that solves most, then episodes, and minutes of that arm.
+
+    They are those of the first planned table. Where nothing was run an entry says so.
+    """
+    demonstrations, episodes = sheet.planned.tables[0]
+    seeds = sorted({cell.seed for cell in sheet.cells})
+    by_run = {
+        run: [sheet.cells.get(sheet.cell(seed, demonstrations, episodes, run)) for seed in seeds]
+        for run in (START, *CONTROLS, *sheet.arms)
+    }
+    played = {
+        run: pooled([record for record in by_run[run] if record]).rate
+        for run in sheet.arms
+        if any(by_run[run])
+    }
+    before = [_by_seed(by_run[run], _solved) for run in (START, *CONTROLS)]
+    if not played:
+        return [*before, NOT_RUN, f"{episodes:,}", NOT_RUN]
+    best = max(played, key=lambda run: played[run])
+    return [
+        *before,
+        f"{best.upper()} {_by_seed(by_run[best], _solved)}",
+        f"{episodes:,}",
+        _by_seed(by_run[best], lambda record: f"{record.seconds / 60:.0f}"),
+    ]
+
+
+def with_row(index: str, sheet: Sheet) -> str:
+    """Return the text of docs/results/README.md with the set's figures in its row of the table;
+    unchanged if the table has no row that links to the set's page."""
+    row = re.compile(rf"^(\| \[[^]|]+\]\(learning-{sheet.name}\.md\) \|[^|]*\|).*$", re.MULTILINE)
+    figures = f" {' | '.join(in_brief(sheet))} |"
+    return row.sub(lambda found: found[1] + figures, index)
+
+
+def _by_seed(records: Sequence[Record | None], shown: Callable[[Record], str]) -> str:
+    """Return what is shown of the records of a run, by seed."""
+    entries = [NOT_RUN if record is None else shown(record) for record in records]
+    return NOT_RUN if {*entries} == {NOT_RUN} else " / ".join(entries)
+
+
+def _solved(record: Record) -> str:
+    return f"{pooled([record]).rate:.3f}"
+
+
 def measured(sheet: Sheet) -> str:
     """Return which code and versions of packages the figures are of; empty if there are none."""
     if sheet.commit is None:
@@ -265,7 +313,7 @@ def table(sheet: Sheet, demonstrations: int, episodes: int) -> str:
         for run in (START, *CONTROLS, *sheet.arms)
     ]
     if not any(cell.episodes for cell in cells if cell in sheet.cells):  # more than a start
-        return f"{heading}\n\nnot run"
+        return f"{heading}\n\n{NOT_RUN}"
     names = [task.removesuffix(SUFFIX) for task in sheet.tasks.tasks]
     columns = [*COLUMNS, *names, "episodes", "samples", "seconds"]
     gains = sheet.gains()
@@ -282,7 +330,7 @@ def row(sheet: Sheet, cell: Cell, gains: Mapping[tuple[Cell, str], Difference]) 
         reason = sheet.arms.get(cell.run) or (
             "played by another commit or from another start" if cell in sheet.stale else ""
         )
-        said = f"not run{f': {reason}' if reason else ''}"
+        said = f"{NOT_RUN}{f': {reason}' if reason else ''}"
         return [seed, cell.run, said, *[""] * (len(COLUMNS) + len(sheet.tasks.tasks))]
     start = sheet.cells.get(cell.start)
     if record.own_start:
@@ -331,6 +379,7 @@ def pooled(records: Iterable[Record]) -> SuccessRate:
     return success_rate([each for record in records for each in record.outcomes.values()])
 
 
+NOT_RUN = "not run"
 COLUMNS = ("seed", "run", "success", f"to its {START}", *(f"to {name}" for name in CONTROLS))
 ROLES = {
     "chosen on": "Settings were chosen on this set.",

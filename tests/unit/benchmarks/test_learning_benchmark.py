@@ -243,6 +243,34 @@ def test_a_page_says_where_its_time_limit_comes_from(tmp_path: Path):
     assert "is 90 steps: the benchmark's." in page(sheet)
 
 
+def test_the_table_of_results_has_a_sets_figures_by_seed(tmp_path: Path):
+    from parts.learning.page import in_brief, with_row
+
+    sheet = sheet_of(tmp_path)
+    assert in_brief(sheet) == ["0.000", "0.950", "not run", "PPO 0.025", "576", "0"]  # 10 s
+    index = "| [doors](learning-doors.md) | a | b |\n| [presses](learning-presses.md) | two | 1 |\n"
+    row = "| [presses](learning-presses.md) | two | 0.000 | 0.950 | not run | PPO 0.025 | 576 | 0 |"
+    assert with_row(index, sheet) == f"| [doors](learning-doors.md) | a | b |\n{row}\n"
+    untouched = "| [presses](presses.md) | two | 1 |\n"
+    assert with_row(untouched, sheet) == untouched
+
+
+def test_the_table_of_results_has_every_set_that_was_played():
+    from parts.learning.cells import Records
+    from parts.learning.page import Sheet, with_row
+    from parts.learning.sets import listed, read_experts
+
+    results = ROOT / "docs/results"
+    index = (results / "README.md").read_text()
+    tasks, experts = read_experts()
+    for name, planned in listed()[0].items():
+        records = Records(results / "learning", "")
+        arms = dict.fromkeys(planned.arms, "")
+        sheet = Sheet.of(name, planned, tasks[name], experts, arms, records)
+        assert (f"(learning-{name}.md) |" in index) == bool(sheet.cells), name
+        assert with_row(index, sheet) == index, name
+
+
 def test_a_start_that_is_played_once_counts_as_equal_passes():
     from parts.learning.page import difference
 
