@@ -122,11 +122,36 @@ def more_than_a_rank_gets(facts: Facts) -> Iterator[str]:
 @CHECKS.add
 def cosine_knows_its_end(facts: Facts) -> Iterator[str]:
     optim = facts.config.actor.optim
-    if optim.lr_scheduler != "cosine":
+    if facts.needs is None or optim.lr_scheduler != "cosine":
         return
-    total = optim.total_training_steps
-    if total is None or total <= optim.lr_warmup_steps:
+    total = optim.total_training_steps or steps_of_run(facts)
+    if total is None:
+        yield (
+            "actor.optim.total_training_steps must be set for lr_scheduler=cosine, got null: "
+            f"{facts.config.algorithm.name} makes steps that depend on the lengths of episodes, or "
+            "runner.max_epochs is -1"
+        )
+    elif total <= optim.lr_warmup_steps:
         yield (
             "actor.optim.total_training_steps must be more than lr_warmup_steps = "
             f"{optim.lr_warmup_steps} for lr_scheduler=cosine, got {total}"
         )
+
+
+def cosine_ends_before_the_run(facts: Facts) -> Iterator[str]:
+    """Yield a sentence if the learning rate of the policy is 0 for the last steps of the run."""
+    optim = facts.config.actor.optim
+    given = optim.total_training_steps
+    needed = steps_of_run(facts)
+    if optim.lr_scheduler == "cosine" and given and needed and given < needed:
+        yield (
+            f"actor.optim.total_training_steps={given} is less than the {needed} steps of the run: "
+            "in the others the policy's learning rate is 0; null ends the cosine with the run"
+        )
+
+
+def steps_of_run(facts: Facts) -> int | None:
+    """Return the most optimizer steps of the policy in the run, or None if nobody knows."""
+    if facts.needs is None:
+        return None
+    return facts.needs.total_policy_steps(facts.config.runner.total_updates)

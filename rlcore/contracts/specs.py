@@ -436,6 +436,9 @@ class AlgorithmNeeds:
         frozen: no step trains the policy.
         limited_updates: its settings are shares of the run's number of updates
             (`Learning.total_updates`), so `runner.max_epochs` must not be -1.
+        policy_steps: most optimizer steps of the policy in an update; None: their number depends on
+            the rollouts.
+        final_policy_steps: further ones in the last update.
         samples: largest number of decisions for each row that its acting head asks of the policy in
             one forward, for the memory estimate.
         draws: its acting head uses the random keys of a decision also in an evaluation without
@@ -457,6 +460,8 @@ class AlgorithmNeeds:
     episode_shift: float = 0.0
     frozen: bool = False
     limited_updates: bool = False
+    policy_steps: int | None = None
+    final_policy_steps: int = 0
     samples: int = 1
     draws: bool = False
 
@@ -467,6 +472,13 @@ class AlgorithmNeeds:
         Subclasses override this property if their algorithm corrects for that.
         """
         return None if self.replay is not None else "it has no replay"
+
+    def total_policy_steps(self, updates: int | None) -> int | None:
+        """Return the most optimizer steps of the policy in so many updates; None if their number
+        depends on the rollouts, or there is no last update."""
+        if updates is None or self.policy_steps is None:
+            return None
+        return updates * self.policy_steps + self.final_policy_steps
 
     @property
     def final_decisions(self) -> bool:

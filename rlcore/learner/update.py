@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -128,7 +128,11 @@ class Learner:
             self._networks.to(self._device)
         self._env = env
         self._groups = {**groups, **self._networks.groups()}
-        self._optimizer = PolicyOptimizer(self._groups, actor.optim, needs.networks)
+        optim = actor.optim
+        if optim.total_training_steps is None:
+            total = needs.total_policy_steps(total_updates)
+            optim = replace(optim, total_training_steps=total)
+        self._optimizer = PolicyOptimizer(self._groups, optim, needs.networks)
         # gathering shards is collective, so all ranks must run the same forwards
         self._lockstep = any(map(dtensor.is_sharded, every))
         size = min(actor.micro_batch_size, actor.chunks_per_rank(collectives.world_size()))

@@ -68,6 +68,15 @@ def test_a_resumed_run_ends_as_the_uninterrupted_one(whole: Path, tmp_path: Path
     assert_same(whole, again)
 
 
+def test_a_cosine_without_an_end_falls_to_0_over_the_whole_run(tmp_path: Path):
+    run = start(tmp_path, "cosine", "cluster.backend=local", "actor.optim.lr_scheduler=cosine")
+    lines = [line for line in numbers(run) if "train/actor/optimizer_steps" in line]
+    assert [line["train/actor/optimizer_steps"] for line in lines] == [6, 6, 6, 6]
+    # of the next step: cos 0.25 pi, 0.5 pi, 0.75 pi and pi
+    rates = [line["train/actor/lr"] for line in lines]
+    assert rates == pytest.approx([8.536e-4, 5e-4, 1.464e-4, 0.0], abs=1e-7)
+
+
 @pytest.mark.long
 def test_what_no_checkpoint_has_is_gone(tmp_path: Path):
     run = start(tmp_path, "small", "cluster.backend=local", "runner.keep_last=1")

@@ -37,8 +37,6 @@ class Arm:
     """An arm of sets.yaml, whose comments say what each entry is."""
 
     settings: Sequence[str]
-    steps: int | None = None
-    final: int = 0
     recipe: str | None = None
 
     def missing(self, installed: Mapping[str, Sequence[str]]) -> str:
@@ -195,10 +193,11 @@ class Table:
             words.append("sft.control=own_successes")
         config = rlcore.compose(*words, draft=True)
         updates = self._updates(config)
-        steps = updates * (arm.steps or most_policy_steps(config)) + arm.final
         words.append(f"runner.max_epochs={updates}")
         words.append("actor.optim.lr_scheduler=cosine")
-        words.append(f"actor.optim.total_training_steps={steps}")
+        if hasattr(config.algorithm, "update_epoch"):  # others know their number of steps
+            steps = updates * most_policy_steps(config)
+            words.append(f"actor.optim.total_training_steps={steps}")
         return [*words, "runner.auto_resume=true"]
 
     def _base(self, recipe: str | None = None) -> list[str]:

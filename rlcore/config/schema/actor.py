@@ -29,7 +29,8 @@ class OptimConfig(Settings):
     )
     lr_warmup_steps: int = key("optimizer steps of linear warm-up", 0, minimum=0)
     total_training_steps: int | None = key(
-        "optimizer steps at which the cosine reaches 0; required with it",
+        "optimizer steps at which the cosine reaches 0; null: all steps of the run, for algorithms "
+        "whose settings say how many steps an update has",
         minimum=1,
         when=When("lr_scheduler", ("cosine",)),
     )

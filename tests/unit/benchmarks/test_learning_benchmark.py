@@ -100,7 +100,7 @@ def table_of(tmp_path: Path) -> Any:
     from parts.learning.runs import Arm, Table
     from parts.learning.sets import TaskSet
 
-    arms = {"ppo": Arm(["algorithm=ppo"]), "expo": Arm(["algorithm=expo"], 80)}
+    arms = {"ppo": Arm(["algorithm=ppo"]), "expo": Arm(["algorithm=expo"])}
     return Table("presses", TaskSet(["a-v3"], 9), 0, 1, 96, arms, tmp_path / "runs", "expo")
 
 
@@ -173,7 +173,6 @@ def test_arms_begin_from_the_start_and_play_whole_updates(tmp_path: Path, refuse
         assert configs[run].collect.path == str(start / "demonstrations")
         assert configs[run].env.eval == configs[START].env.eval
     assert configs["expo"].runner.max_epochs == 2  # of 96 episodes
-    assert configs["expo"].actor.optim.total_training_steps == 160
     assert configs["expo"].sft.control == "own_successes" and configs["ppo"].sft.control is None
     assert configs["expo"].sft.max_steps == 0 and not configs["expo"].trains_to_plateau
     assert configs["ppo"].actor.optim.total_training_steps == 2 * 1 * 5  # 96 x 11 chunks / 256
@@ -493,8 +492,8 @@ def test_every_arm_has_a_schedule_to_its_end(tmp_path: Path):
         assert config.actor.optim.lr_scheduler == "cosine"
         updates = 576 // (config.env.train.total_num_envs * config.env.train.rollout_epoch)
         # 4 passes over 96 episodes of at most 11 chunks, 256 a step
-        every, last = arm.steps or 4 * 5, getattr(config.algorithm, "final_imitation_steps", 0)
-        assert config.actor.optim.total_training_steps == updates * every + last, name
+        steps = updates * 4 * 5 if name in ("ppo", "grpo") else None
+        assert config.actor.optim.total_training_steps == steps, name
         assert config.runner.val_before_train == (arm.recipe is not None)
 
 
@@ -519,7 +518,7 @@ def test_arms_of_a_set_with_another_model_compose(tmp_path: Path):
         for name in ("rft", "grpo_tokens")
     )
     assert (rft.sft.control, grpo.sft.control) == ("own_successes", None)
-    assert rft.actor.optim.total_training_steps == 16 * 40
+    assert rft.actor.optim.total_training_steps is None  # 16 x algorithm.steps
     # 2 passes over 96 episodes of at most 12 chunks: 5 steps of 256
     assert grpo.actor.optim.total_training_steps == 16 * 2 * 5
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rlcore.checks.updates import more_than_a_rank_gets
+from rlcore.checks.updates import cosine_ends_before_the_run, more_than_a_rank_gets
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from rlcore.checks.updates import more_than_a_rank_gets
         ),
         (
             "actor.optim.lr_scheduler=cosine",
-            ("actor.optim.total_training_steps", "lr_warmup_steps = 0", "cosine", "None"),
+            ("actor.optim.total_training_steps", "cosine", "null", "plain"),
         ),
     ],
 )
@@ -50,6 +50,24 @@ def test_checkpoints_that_another_policy_would_judge_are_refused(
     keys = ("runner.save_interval", "runner.val_check_interval")
     reported(facts(*CHOOSES, *overrides), *keys, *words)
     assert not problems(facts(CHOOSES[1], *overrides)), "the last checkpoint is the one evaluated"
+
+
+COSINE = "actor.optim.lr_scheduler=cosine"
+TOTAL = "actor.optim.total_training_steps"
+
+
+def test_a_cosine_ends_with_the_run_where_its_steps_are_known(facts, reported, problems):
+    def known(*overrides):
+        found = facts(COSINE, "runner.max_epochs=3", *overrides)
+        return replace(found, needs=replace(found.needs, policy_steps=5, final_policy_steps=2))
+
+    assert not problems(known())
+    reported(known("actor.optim.lr_warmup_steps=17"), TOTAL, "lr_warmup_steps = 17", "got 17")
+    reported(known("runner.max_epochs=-1", "runner.max_steps=9"), TOTAL, "max_epochs is -1")
+    (sentence,) = cosine_ends_before_the_run(known(f"{TOTAL}=16"))
+    assert f"{TOTAL}=16 is less than the 17 steps" in sentence
+    assert not [*cosine_ends_before_the_run(known(f"{TOTAL}=17"))]
+    assert not [*cosine_ends_before_the_run(known())]
 
 
 def test_checkpoints_at_every_second_evaluation_are_judged(facts, problems):

@@ -147,7 +147,7 @@ class ExpoConfig(AlgorithmConfig):
     final_imitation_steps: int = key(
         "supervised steps of the policy after those of the last update (runner.max_epochs), half "
         "of a batch from demonstrations, so that the last successes are learned as well as the "
-        "first; actor.optim.total_training_steps counts them too",
+        "first",
         0,
         minimum=0,
     )
@@ -238,6 +238,8 @@ def needs(config: ExpoConfig) -> AlgorithmNeeds:
         imitation=imitates,
         limited_updates=config.final_imitation_steps > 0
         or (config.edit_imitation > 0 and config.edit_imitation_end is not None),
+        policy_steps=config.imitation_steps,
+        final_policy_steps=config.final_imitation_steps,
         samples=config.samples,
         draws=config.samples > 1 or config.edits > 0,
     )

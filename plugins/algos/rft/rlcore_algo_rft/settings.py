@@ -51,4 +51,5 @@ def needs(config: RFTConfig) -> AlgorithmNeeds:
         demonstrations=config.demonstrations > 0,
         imitation=True,
         episode_shift=config.episode_shift,
+        policy_steps=config.steps,
     )

@@ -125,4 +125,5 @@ def needs(config: SACConfig) -> AlgorithmNeeds:
         demonstrations=config.demonstrations > 0,
         demonstration_chunks=config.chunks if config.demonstrations > 0 else 0,
         imitation=config.demonstrations > 0 and config.imitation_coefficient > 0,
+        policy_steps=config.steps // config.actor_every,
     )
