@@ -23,6 +23,7 @@ from parts.learning.runs import Arm, Table
 from parts.learning.schedule import Job, play
 from parts.learning.sets import ROOT, listed, read_experts
 
+from rlcore.config.catalog import Catalog
 from rlcore.files.atomic import write_text
 from rlcore.plugins.registry import load_plugins
 
@@ -90,8 +91,8 @@ def main() -> int:
         )
     # a start trained with overrides must never be taken for the start of other calls
     runs = options.results / "runs" if options.override else options.runs
-    plugins = load_plugins()
-    installed = {kind: plugins.names(kind) for kind in ("algorithm", "model")}
+    catalog = Catalog(load_plugins())
+    installed = {group: catalog.options(group) for group in ("algorithm", "model")}
     missing = {name: arm.missing(installed) for name, arm in arms.items()}
 
     def write_page(job: Job | None = None) -> None:

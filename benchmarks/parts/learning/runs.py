@@ -43,7 +43,7 @@ class Arm:
         """Return in words which component is missing; empty if none is.
 
         Args:
-            installed: names of the components that are installed, by kind.
+            installed: options of the groups `algorithm` and `model`.
         """
         for word in self.settings:
             group, _, name = word.partition("=")

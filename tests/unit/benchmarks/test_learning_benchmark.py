@@ -478,10 +478,11 @@ def test_every_arm_has_a_schedule_to_its_end(tmp_path: Path):
     from parts.learning.sets import TaskSet, listed
 
     import rlcore
+    from rlcore.config.catalog import Catalog
     from rlcore.plugins.registry import load_plugins
 
-    plugins = load_plugins()
-    installed = {kind: plugins.names(kind) for kind in ("algorithm", "model")}
+    catalog = Catalog(load_plugins())
+    installed = {group: catalog.options(group) for group in ("algorithm", "model")}
     sets, entries = listed()
     arms = {name: Arm(**entries[name]) for name in sets["presses"].arms}
     arms = {name: arm for name, arm in arms.items() if not arm.missing(installed)}
