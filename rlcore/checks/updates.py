@@ -141,17 +141,17 @@ def cosine_knows_its_end(facts: Facts) -> Iterator[str]:
 def cosine_ends_before_the_run(facts: Facts) -> Iterator[str]:
     """Yield a sentence if the learning rate of the policy is 0 for the last steps of the run."""
     optim = facts.config.actor.optim
-    given = optim.total_training_steps
-    needed = steps_of_run(facts)
-    if optim.lr_scheduler == "cosine" and given and needed and given < needed:
+    end = optim.total_training_steps
+    steps = steps_of_run(facts)
+    if optim.lr_scheduler == "cosine" and end and steps and end < steps:
         yield (
-            f"actor.optim.total_training_steps={given} is less than the {needed} steps of the run: "
-            "in the others the policy's learning rate is 0; null ends the cosine with the run"
+            f"actor.optim.total_training_steps={end} is less than the {steps} steps of the run: "
+            "afterwards the policy's learning rate is 0; null ends the cosine with the run"
         )
 
 
 def steps_of_run(facts: Facts) -> int | None:
-    """Return the most optimizer steps of the policy in the run, or None if nobody knows."""
+    """Return the most optimizer steps of the policy in the run; None if the settings don't say."""
     if facts.needs is None:
         return None
     return facts.needs.total_policy_steps(facts.config.runner.total_updates)

@@ -474,8 +474,14 @@ class AlgorithmNeeds:
         return None if self.replay is not None else "it has no replay"
 
     def total_policy_steps(self, updates: int | None) -> int | None:
-        """Return the most optimizer steps of the policy in so many updates; None if their number
-        depends on the rollouts, or there is no last update."""
+        """Return the most optimizer steps of the policy in a run.
+
+        Args:
+            updates: number of updates of the run; None: there is no limit.
+
+        Returns:
+            The steps; None if their number depends on the rollouts, or there is no last update.
+        """
         if updates is None or self.policy_steps is None:
             return None
         return updates * self.policy_steps + self.final_policy_steps
