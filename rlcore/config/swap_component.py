@@ -3,7 +3,8 @@
 The recipe's values for the section were chosen for the component that it names. Keys that have the
 same meaning for both components retain the recipe's value; the others are dropped, with a warning.
 
-Two options of an env may be task suites of the same component. Values in which the two options
+Two options of an algorithm are two sets of settings of the same component: the chosen one stands
+alone, without the recipe's. Two options of an env may be task suites of the same component. Values in which the two options
 differ, such as time limits, belong to the tasks: those of the chosen option replace the recipe's,
 also with a warning.
 """
@@ -49,11 +50,10 @@ def fit_recipe(registry: Registry, choice: str, files: FileValues, recipe: FileV
             if replaced:
                 warn(f"{option} has {replaced}, in place of what {choice} says for {recipe_option}")
             continue
-        if recipe_name == name:  # another size of the model, which has other checkpoints
+        if recipe_name == name:
             recipe_name = str(recipe_option)
             name = str(option)
-            keys = fields(slot.base)  # type: ignore[arg-type]
-            shared = {*section} - {k.name for k in keys if k.metadata["place"] == "checkpoint"}
+            shared = _shared_by_options(slot, section)
         else:
             shared = _shared_keys(registry, slot, recipe_name, name)
         dropped = [k for k, value in section.items() if k not in shared and own.get(k) != value]
@@ -96,6 +96,16 @@ def _replace_task_values(
     ]
     section.update({key: own[key] for key in differs})
     return ", ".join(f"{slot.section}.{key}={own[key]}" for key in differs)
+
+
+def _shared_by_options(slot: Slot, section: Mapping[str, Any]) -> set[str]:
+    """Return the keys of a section that keep the recipe's values with another option of the same
+    model or algorithm: for another size of a model all but its checkpoints, for other settings of
+    an algorithm none."""
+    if slot.kind == "algorithm":
+        return set()
+    keys = fields(slot.base)  # type: ignore[arg-type]
+    return {*section} - {k.name for k in keys if k.metadata["place"] == "checkpoint"}
 
 
 def _shared_keys(registry: Registry, slot: Slot, recipe_name: str, name: str) -> set[str]:

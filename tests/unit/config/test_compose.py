@@ -316,6 +316,21 @@ def test_a_recipes_checkpoint_is_not_for_another_size(made):
     assert config.actor.model.model_path is None and config.actor.model.num_action_chunks == 3
 
 
+def test_other_settings_of_an_algorithm_stand_alone(made):
+    """Another option of the same algorithm is another set of settings, not to be mixed."""
+    choices = "".join(f"  - override /{choice.replace('=', ': ')}\n" for choice in TOY)
+    recipe = f"# @package _global_\ndefaults:\n{choices}algorithm: {{group_size: 2}}\n"
+    files = {
+        "experiment/named.yaml": recipe,
+        "algorithm/fine.yaml": "name: plain\ncompare: true\n",
+    }
+    kept = made("experiment=named", files=files, base=())
+    assert (kept.algorithm.group_size, kept.algorithm.compare) == (2, False)
+    with pytest.warns(ConfigWarning, match=r"named is for plain; fine .* algorithm\.group_size$"):
+        other = made("experiment=named", "algorithm=fine", base=())
+    assert (other.algorithm.group_size, other.algorithm.compare) == (1, True)
+
+
 def test_a_name_in_other_case_is_understood_with_a_warning(made):
     with pytest.warns(ConfigWarning, match="env=TOY.*env=toy"):
         assert made(base=["env=TOY", *TOY[1:]]).env.train.env_type == "toy"
