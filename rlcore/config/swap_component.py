@@ -4,9 +4,9 @@ The recipe's values for the section were chosen for the component that it names.
 same meaning for both components retain the recipe's value; the others are dropped, with a warning.
 
 Two options of an algorithm are two sets of settings of the same component: the chosen one stands
-alone, without the recipe's. Two options of an env may be task suites of the same component. Values in which the two options
-differ, such as time limits, belong to the tasks: those of the chosen option replace the recipe's,
-also with a warning.
+alone, without the recipe's. Two options of an env may be task suites of the same component. Values
+in which the two options differ, such as time limits, belong to the tasks: those of the chosen
+option replace the recipe's, also with a warning.
 """
 
 from __future__ import annotations
