@@ -156,7 +156,7 @@ def page(sheet: Sheet) -> str:
                 f"# Reinforcement against imitation: {sheet.name}",
                 headline(sheet),
                 HEAD.format(
-                    role=ROLES[sheet.planned.role],
+                    role=" ".join(filter(None, [ROLES[sheet.planned.role], sheet.planned.note])),
                     command=f"python benchmarks/learning.py {sheet.name}",
                     measured=measured(sheet),
                 ).lstrip(),

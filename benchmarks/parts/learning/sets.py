@@ -35,6 +35,7 @@ class Planned:
     arms: Sequence[str] = ("rft", "ppo", "grpo", "expo", "sac")
     imitated: str = "expo"
     limit: int | None = None
+    note: str = ""
 
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> Planned:

@@ -233,13 +233,14 @@ def test_a_page_begins_with_where_a_control_wins_and_shows_one_commit(tmp_path: 
     assert "a replaces b, whose expert solves 3 of 20 training starts." in text
 
 
-def test_a_page_says_where_its_time_limit_comes_from(tmp_path: Path):
+def test_a_page_says_where_its_time_limit_and_settings_come_from(tmp_path: Path):
     from parts.learning.page import page
 
     sheet = sheet_of(tmp_path)
     assert "is 90 steps: the largest of the last column / 0.6." in page(sheet)
-    sheet = replace(sheet, planned=replace(sheet.planned, limit=90))
+    sheet = replace(sheet, planned=replace(sheet.planned, limit=90, note="Of its camera."))
     assert "is 90 steps: the benchmark's." in page(sheet)
+    assert "Settings were chosen on this set. Of its camera." in page(sheet)
 
 
 def test_the_table_of_results_has_a_sets_figures_by_seed(tmp_path: Path):
