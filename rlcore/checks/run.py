@@ -239,6 +239,7 @@ def announce(facts: Facts, *, collects: bool = False, imitates: bool = False) ->
         *processes.offload_has_no_effect(facts),
         *updates.more_than_a_rank_gets(facts),
         *updates.cosine_ends_before_the_run(facts),
+        *updates.max_steps_cuts_schedules(facts),
     ):
         warn(sentence)
     is_random = config.actor.model.model_path is None and not facts.policy.evaluation_only

@@ -121,17 +121,17 @@ def more_than_a_rank_gets(facts: Facts) -> Iterator[str]:
 
 @CHECKS.add
 def cosine_knows_its_end(facts: Facts) -> Iterator[str]:
-    optim = facts.config.actor.optim
-    if facts.needs is None or optim.lr_scheduler != "cosine":
+    config = facts.config
+    optim = config.actor.optim
+    if facts.needs is None or facts.needs.frozen or optim.lr_scheduler != "cosine":
         return
-    total = optim.total_training_steps or steps_of_run(facts)
-    if total is None:
+    if optim.total_training_steps is None and config.runner.total_updates is None:
         yield (
-            "actor.optim.total_training_steps must be set for lr_scheduler=cosine, got null: "
-            f"{facts.config.algorithm.name} makes steps that depend on the lengths of episodes, or "
-            "runner.max_epochs is -1"
+            "actor.optim.total_training_steps or runner.max_epochs must be set for "
+            "lr_scheduler=cosine, got null and -1"
         )
-    elif total <= optim.lr_warmup_steps:
+    total = optim.total_training_steps or steps_of_run(facts)
+    if total and total <= optim.lr_warmup_steps:
         yield (
             "actor.optim.total_training_steps must be more than lr_warmup_steps = "
             f"{optim.lr_warmup_steps} for lr_scheduler=cosine, got {total}"
@@ -145,8 +145,24 @@ def cosine_ends_before_the_run(facts: Facts) -> Iterator[str]:
     steps = steps_of_run(facts)
     if optim.lr_scheduler == "cosine" and end and steps and end < steps:
         yield (
-            f"actor.optim.total_training_steps={end} is less than the {steps} steps of the run: "
-            "afterwards the policy's learning rate is 0; null ends the cosine with the run"
+            f"actor.optim.total_training_steps={end} is less than the up to {steps} steps of the "
+            "run: afterwards the policy's learning rate is 0; null ends the cosine with the run"
+        )
+
+
+def max_steps_cuts_schedules(facts: Facts) -> Iterator[str]:
+    """Yield a sentence if `runner.max_steps` may end the run before schedules that end with
+    `runner.max_epochs`."""
+    config = facts.config
+    runner = config.runner
+    if facts.needs is None or limits.OFF in (runner.max_steps, runner.max_epochs):
+        return
+    optim = config.actor.optim
+    by_updates = optim.lr_scheduler == "cosine" and optim.total_training_steps is None
+    if by_updates or facts.needs.limited_updates:
+        yield (
+            f"runner.max_steps={runner.max_steps} may end the run before runner.max_epochs="
+            f"{runner.max_epochs}, where schedules end, such as that of the learning rate"
         )
 
 
@@ -154,4 +170,4 @@ def steps_of_run(facts: Facts) -> int | None:
     """Return the most optimizer steps of the policy in the run; None if the settings don't say."""
     if facts.needs is None:
         return None
-    return facts.needs.total_policy_steps(facts.config.runner.total_updates)
+    return facts.needs.policy_steps_left(0, facts.config.runner.total_updates)

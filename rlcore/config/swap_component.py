@@ -56,7 +56,11 @@ def fit_recipe(registry: Registry, choice: str, files: FileValues, recipe: FileV
             shared = _shared_by_options(slot, section)
         else:
             shared = _shared_keys(registry, slot, recipe_name, name)
-        dropped = [k for k, value in section.items() if k not in shared and own.get(k) != value]
+        dropped = [
+            key
+            for key, value in section.items()
+            if key not in shared and (key not in own or own[key] != value)
+        ]
         for key in dropped:
             del section[key]
         section.update({key: value for key, value in own.items() if key not in section})

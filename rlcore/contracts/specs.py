@@ -473,10 +473,11 @@ class AlgorithmNeeds:
         """
         return None if self.replay is not None else "it has no replay"
 
-    def total_policy_steps(self, updates: int | None) -> int | None:
-        """Return the most optimizer steps of the policy in a run.
+    def policy_steps_left(self, update: int, updates: int | None) -> int | None:
+        """Return the most optimizer steps of the policy that a run has left.
 
         Args:
+            update: number of updates done, fewer than `updates`.
             updates: number of updates of the run; None: there is no limit.
 
         Returns:
@@ -484,7 +485,7 @@ class AlgorithmNeeds:
         """
         if updates is None or self.policy_steps is None:
             return None
-        return updates * self.policy_steps + self.final_policy_steps
+        return (updates - update) * self.policy_steps + self.final_policy_steps
 
     @property
     def final_decisions(self) -> bool:

@@ -31,21 +31,27 @@ from rlcore.runs.learner_state import MASTER
 SAMPLE = 1024  # entries of each tensor that are compared to detect whether a step changed weights
 
 
-def learning_rate_factor(config: OptimConfig, step: int) -> float:
+def learning_rate_factor(
+    config: OptimConfig, step: int, total: int | None = None, share: float = 0.0
+) -> float:
     """Return the factor on the learning rate at optimizer step `step` (from 0).
 
     During the warm-up over `lr_warmup_steps` w, the factor is (step + 1) / w. Afterwards it is
-    constant, or decays along a cosine to 0 at `total_training_steps` n:
-    (1 + cos(pi (step - w) / (n - w))) / 2. That n is greater than w is checked before the run, by
-    :func:`rlcore.checks.updates.cosine_knows_its_end`.
+    constant, or decays along a cosine to 0 at step n: (1 + cos(pi (step - w) / (n - w))) / 2.
+
+    Args:
+        total: n, if `total_training_steps` is None; None: the share of the run counts instead.
+        share: share of the run's updates that are done.
     """
     warmup = config.lr_warmup_steps
     if step < warmup:
         return (step + 1) / warmup
     if config.lr_scheduler == "constant":
         return 1.0
-    assert config.total_training_steps is not None
-    return cosine((step - warmup) / (config.total_training_steps - warmup))
+    total = config.total_training_steps or total
+    if total is None:
+        return cosine(share)
+    return cosine((step - warmup) / (total - warmup)) if step < total else 0.0
 
 
 def cosine(share: float) -> float:
@@ -118,6 +124,8 @@ class PolicyOptimizer:
         self.lr_factors: Mapping[str, float] = {}
         self.adapted_lr_factors: dict[str, float] = {}
         self.skipped_steps = 0
+        self._total: int | None = None
+        self._share = 0.0
         self._adam = torch.optim.AdamW(
             [
                 {
@@ -155,6 +163,18 @@ class PolicyOptimizer:
             "weight_decay": self._config.weight_decay,
         }
 
+    def plan_cosine(self, update: int, updates: int | None, steps_left: int | None) -> None:
+        """Set where a cosine without `total_training_steps` ends. To be called before each update.
+
+        Args:
+            update: number of updates done.
+            updates: number of updates of the run; None: there is no limit.
+            steps_left: most steps of the policy that the run has left; None: that depends on the
+                rollouts, so the rate falls from update to update.
+        """
+        self._total = None if steps_left is None else self._steps["policy"] + steps_left
+        self._share = update / updates if updates else 0.0
+
     def clip_group(self, group: str) -> str:
         """Return the name of the joint norm that clips a group: the policy and its value head share
         "policy", and a network has its own."""
@@ -174,7 +194,7 @@ class PolicyOptimizer:
         """Return the learning rate of each group at its next step."""
         scheduled = {
             name: self._base_rate(name)
-            * learning_rate_factor(self._config, self._steps[name])
+            * learning_rate_factor(self._config, self._steps[name], self._total, self._share)
             * self.lr_factors.get(name, 1.0)
             * self.adapted_lr_factors.get(name, 1.0)
             for name in self._parameters

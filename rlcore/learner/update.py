@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -128,11 +128,7 @@ class Learner:
             self._networks.to(self._device)
         self._env = env
         self._groups = {**groups, **self._networks.groups()}
-        optim = actor.optim
-        if optim.total_training_steps is None:
-            total = needs.total_policy_steps(total_updates)
-            optim = replace(optim, total_training_steps=total)
-        self._optimizer = PolicyOptimizer(self._groups, optim, needs.networks)
+        self._optimizer = PolicyOptimizer(self._groups, actor.optim, needs.networks)
         # gathering shards is collective, so all ranks must run the same forwards
         self._lockstep = any(map(dtensor.is_sharded, every))
         size = min(actor.micro_batch_size, actor.chunks_per_rank(collectives.world_size()))
@@ -175,6 +171,8 @@ class Learner:
             AlgorithmError, PolicyError: the algorithm or policy violates its contract.
         """
         self._optimizer.lr_factors = lr_factors or {}
+        steps_left = self._algorithm.needs.policy_steps_left(update, self._total_updates)
+        self._optimizer.plan_cosine(update, self._total_updates, steps_left)
         size_before = self._micro.size
         batch = collectives.whole_batch(trajectory)
         if self._keeps is not None:

@@ -75,6 +75,10 @@ def test_a_cosine_without_an_end_falls_to_0_over_the_whole_run(tmp_path: Path):
     # of the next step: cos 0.25 pi, 0.5 pi, 0.75 pi and pi
     rates = [line["train/actor/lr"] for line in lines]
     assert rates == pytest.approx([8.536e-4, 5e-4, 1.464e-4, 0.0], abs=1e-7)
+    # 24 steps are done and 12 are left: from step 24 of 36 on
+    go_on(run / "checkpoints/step_000004", "runner.max_epochs=6")
+    rates = [line["train/actor/lr"] for line in numbers(run) if "train/actor/lr" in line]
+    assert rates[4:] == pytest.approx([0.067e-3, 0.0], abs=1e-6)
 
 
 @pytest.mark.long

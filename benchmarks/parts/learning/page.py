@@ -171,7 +171,8 @@ def page(sheet: Sheet) -> str:
 
 def in_brief(sheet: Sheet) -> list[str]:
     """Return the set's figures for the table of all recipes, each by seed: success of the start,
-    of both controls and of the arm that solves most, then episodes, and minutes of that arm.
+    of both controls and of the arm that solves most, among those of most seeds, then episodes, and
+    minutes of that arm.
 
     They are those of the first planned table. Where nothing was run an entry says so.
     """
@@ -181,15 +182,17 @@ def in_brief(sheet: Sheet) -> list[str]:
         run: [sheet.cells.get(sheet.cell(seed, demonstrations, episodes, run)) for seed in seeds]
         for run in (START, *CONTROLS, *sheet.arms)
     }
-    played = {
-        run: pooled([record for record in by_run[run] if record]).rate
-        for run in sheet.arms
-        if any(by_run[run])
-    }
+    played = {run: [each for each in by_run[run] if each] for run in sheet.arms}
     before = [_by_seed(by_run[run], _solved) for run in (START, *CONTROLS)]
-    if not played:
+    # an arm with another model has another start than the row's
+    ranks = {
+        run: (len(records), pooled(records).rate)
+        for run, records in played.items()
+        if records and not records[0].own_start
+    }
+    if not ranks:
         return [*before, NOT_RUN, f"{episodes:,}", NOT_RUN]
-    best = max(played, key=lambda run: played[run])
+    best = max(ranks, key=lambda run: ranks[run])
     return [
         *before,
         f"{best.upper()} {_by_seed(by_run[best], _solved)}",
@@ -201,7 +204,9 @@ def in_brief(sheet: Sheet) -> list[str]:
 def with_row(index: str, sheet: Sheet) -> str:
     """Return the text of docs/results/README.md with the set's figures in its row of the table;
     unchanged if the table has no row that links to the set's page."""
-    row = re.compile(rf"^(\| \[[^]|]+\]\(learning-{sheet.name}\.md\) \|[^|]*\|).*$", re.MULTILINE)
+    row = re.compile(
+        rf"^(\| \[[^]|]+\]\(learning-{re.escape(sheet.name)}\.md\) \|[^|]*\|).*$", re.MULTILINE
+    )
     figures = f" {' | '.join(in_brief(sheet))} |"
     return row.sub(lambda found: found[1] + figures, index)
 

@@ -59,18 +59,6 @@ def episodes_of_update(config: RunConfig) -> int:
     return config.env.train.total_num_envs * config.env.train.rollout_epoch
 
 
-def most_policy_steps(config: RunConfig) -> int:
-    """Return the optimizer steps of an update that makes passes over the episodes, if none of these
-    ends before its time limit.
-
-    Args:
-        config: of an algorithm with `update_epoch`.
-    """
-    chunks = -(-config.env.train.max_episode_steps // config.actor.model.num_action_chunks)
-    batches = -(-episodes_of_update(config) * chunks // config.actor.global_batch_size)
-    return int(config.algorithm.update_epoch) * batches  # type: ignore[attr-defined]
-
-
 @dataclass(frozen=True)
 class Table:
     """The cells of a set that share their seed, demonstrations and episodes, and their runs.
@@ -194,10 +182,6 @@ class Table:
         config = rlcore.compose(*words, draft=True)
         updates = self._updates(config)
         words.append(f"runner.max_epochs={updates}")
-        words.append("actor.optim.lr_scheduler=cosine")
-        if hasattr(config.algorithm, "update_epoch"):  # others know their number of steps
-            steps = updates * most_policy_steps(config)
-            words.append(f"actor.optim.total_training_steps={steps}")
         return [*words, "runner.auto_resume=true"]
 
     def _base(self, recipe: str | None = None) -> list[str]:

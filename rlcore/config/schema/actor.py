@@ -29,8 +29,9 @@ class OptimConfig(Settings):
     )
     lr_warmup_steps: int = key("optimizer steps of linear warm-up", 0, minimum=0)
     total_training_steps: int | None = key(
-        "optimizer steps at which the cosine reaches 0; null: all steps of the run, for algorithms "
-        "whose settings say how many steps an update has",
+        "optimizer steps at which the cosine reaches 0; null: at the end of the run "
+        "(runner.max_epochs); if the algorithm's steps depend on the lengths of episodes, the rate "
+        "then falls from update to update",
         minimum=1,
         when=When("lr_scheduler", ("cosine",)),
     )

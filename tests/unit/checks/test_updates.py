@@ -6,7 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from rlcore.checks.updates import cosine_ends_before_the_run, more_than_a_rank_gets
+from rlcore.checks.updates import (
+    cosine_ends_before_the_run,
+    max_steps_cuts_schedules,
+    more_than_a_rank_gets,
+)
 
 
 @pytest.mark.parametrize(
@@ -21,10 +25,6 @@ from rlcore.checks.updates import cosine_ends_before_the_run, more_than_a_rank_g
         (
             "actor.global_batch_size=300",
             ("actor.global_batch_size", "micro_batch_size", "128 x 2 = 256", "got 300"),
-        ),
-        (
-            "actor.optim.lr_scheduler=cosine",
-            ("actor.optim.total_training_steps", "cosine", "null", "plain"),
         ),
     ],
 )
@@ -61,13 +61,24 @@ def test_a_cosine_ends_with_the_run_where_its_steps_are_known(facts, reported, p
         found = facts(COSINE, "runner.max_epochs=3", *overrides)
         return replace(found, needs=replace(found.needs, policy_steps=5, final_policy_steps=2))
 
-    assert not problems(known())
+    endless = ("runner.max_epochs=-1", "runner.max_steps=9")
+    assert not problems(known()) and not problems(facts(COSINE))
     reported(known("actor.optim.lr_warmup_steps=17"), TOTAL, "lr_warmup_steps = 17", "got 17")
-    reported(known("runner.max_epochs=-1", "runner.max_steps=9"), TOTAL, "max_epochs is -1")
+    reported(known(*endless), TOTAL, "runner.max_epochs", "-1")
+    frozen = known(*endless)
+    assert not problems(replace(frozen, needs=replace(frozen.needs, frozen=True)))
     (sentence,) = cosine_ends_before_the_run(known(f"{TOTAL}=16"))
-    assert f"{TOTAL}=16 is less than the 17 steps" in sentence
+    assert f"{TOTAL}=16 is less than the up to 17 steps" in sentence
     assert not [*cosine_ends_before_the_run(known(f"{TOTAL}=17"))]
     assert not [*cosine_ends_before_the_run(known())]
+
+
+def test_schedules_that_a_limit_of_env_steps_may_cut_are_warned_of(facts):
+    limited = facts(COSINE, "runner.max_epochs=3", "runner.max_steps=9")
+    (sentence,) = max_steps_cuts_schedules(limited)
+    assert "runner.max_steps=9" in sentence and "runner.max_epochs=3" in sentence
+    assert not [*max_steps_cuts_schedules(facts("runner.max_epochs=3", "runner.max_steps=9"))]
+    assert not [*max_steps_cuts_schedules(facts(COSINE, "runner.max_epochs=3"))]
 
 
 def test_checkpoints_at_every_second_evaluation_are_judged(facts, problems):

@@ -323,12 +323,16 @@ def test_other_settings_of_an_algorithm_stand_alone(made):
     files = {
         "experiment/named.yaml": recipe,
         "algorithm/fine.yaml": "name: plain\ncompare: true\n",
+        "algorithm/short.yaml": "name: plain\n",
+        "experiment/open.yaml": recipe.replace("group_size: 2", "wrappers: null"),
     }
     kept = made("experiment=named", files=files, base=())
     assert (kept.algorithm.group_size, kept.algorithm.compare) == (2, False)
     with pytest.warns(ConfigWarning, match=r"named is for plain; fine .* algorithm\.group_size$"):
         other = made("experiment=named", "algorithm=fine", base=())
     assert (other.algorithm.group_size, other.algorithm.compare) == (1, True)
+    with pytest.warns(ConfigWarning, match=r"short .* algorithm\.wrappers$"):  # null is a value too
+        assert made("experiment=open", "algorithm=short", base=()).algorithm.wrappers == []
 
 
 def test_a_name_in_other_case_is_understood_with_a_warning(made):

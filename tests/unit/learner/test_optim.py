@@ -21,6 +21,11 @@ def test_warmup_and_cosine_by_hand():
     assert [learning_rate_factor(cosine, s) for s in (0, 2, 6, 10, 11)] == pytest.approx(
         [0.5, 1, 0.5, 0, 0]
     )
+    open_end = OptimConfig(lr_scheduler="cosine", lr_warmup_steps=2)
+    assert learning_rate_factor(open_end, 6, total=10) == learning_rate_factor(cosine, 6)
+    assert learning_rate_factor(open_end, 2, total=2) == 0.0  # nothing is left
+    assert learning_rate_factor(open_end, 6, share=0.5) == pytest.approx(0.5)
+    assert learning_rate_factor(open_end, 0, share=0.5) == 0.5  # the warm-up
     assert learning_rate_factor(cosine, 4) == pytest.approx((1 + math.sqrt(0.5)) / 2)
 
 

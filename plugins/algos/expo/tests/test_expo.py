@@ -410,7 +410,9 @@ def test_edits_are_held_small_by_a_weight_that_falls():
     assert not needs(ExpoConfig(edit_imitation=3.0)).limited_updates
     assert needs(ExpoConfig(final_imitation_steps=1)).limited_updates
     imitates = needs(ExpoConfig(imitation_steps=80, final_imitation_steps=800))
-    assert imitates.total_policy_steps(6) == 6 * 80 + 800
+    assert imitates.policy_steps_left(0, 6) == 6 * 80 + 800
+    assert imitates.policy_steps_left(5, 6) == 80 + 800
+    assert imitates.policy_steps_left(0, None) is None
 
 
 def test_the_edit_network_learns_without_some_chunks():
