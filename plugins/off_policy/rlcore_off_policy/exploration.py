@@ -70,12 +70,18 @@ class Exploration(nn.Module):
     def learn(self, learning: Learning) -> None:
         """Measure the spread if that was not done, and move the chances by the last rollout."""
         self.scales.learn(learning)
-        frames = learning.replay.count("demonstrations")
-        if frames and not self.spread.any():
-            rows = learning.sample(min(FRAMES, frames), "demonstrations")
-            self.spread.copy_(spread_of_demonstrations(learning, rows))
+        if learning.replay.count("demonstrations") and not self.spread.any():
+            self.spread.copy_(demonstrated_spread(learning))
             learning.warnings["explore"] = "" if self.spread.any() else NO_SPREAD
         learning.statistics["train/explore/spread"] = float(self.spread.mean())
+
+
+def demonstrated_spread(learning: Learning) -> Tensor:
+    """Estimate :func:`spread_of_demonstrations` `[A]` from at most :data:`FRAMES` drawn frames."""
+    frames = learning.replay.count("demonstrations")
+    return spread_of_demonstrations(
+        learning, learning.sample(min(FRAMES, frames), "demonstrations")
+    )
 
 
 def spread_of_demonstrations(learning: Learning, rows: Tensor) -> Tensor:

@@ -25,9 +25,11 @@ class EditActor(nn.Module):
         features: F.
         chunk: (C, A).
         points: K.
-        scale: largest edit, in units of the range.
+        scale: largest edit, in multiples of `unit`.
+        measured: whether `unit` is measured, and therefore saved with the weights.
 
     Attributes:
+        unit: float32 `[A]`, unit of an edit of each entry, in units of the range; 1 until measured.
         ready: float32 `[1]`, 1 once edits take part in acting, else 0. It is a buffer, so that it
             reaches the rollout workers with the weights.
         lines: `[C, K]`, weights of the linear interpolation from points to actions.
@@ -35,8 +37,17 @@ class EditActor(nn.Module):
 
     ready: Tensor
     lines: Tensor
+    unit: Tensor
 
-    def __init__(self, features: int, chunk: tuple[int, int], *, points: int, scale: float) -> None:
+    def __init__(
+        self,
+        features: int,
+        chunk: tuple[int, int],
+        *,
+        points: int,
+        scale: float,
+        measured: bool = False,
+    ) -> None:
         super().__init__()
         actions, entries = chunk
         self._scale = scale
@@ -48,6 +59,7 @@ class EditActor(nn.Module):
         nn.init.zeros_(last.bias)
         self.register_buffer("ready", torch.zeros(1))
         self.register_buffer("lines", _lines(actions, points), persistent=False)
+        self.register_buffer("unit", torch.ones(entries), persistent=measured)
 
     def forward(self, features: Tensor, chunk: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Return edits `[B, C, A]` in units of the range, and their log-densities `[B]` before
@@ -67,7 +79,7 @@ class EditActor(nn.Module):
         normal = -0.5 * drawn.square() - log_std - 0.5 * math.log(2 * math.pi)
         slope = 2.0 * (math.log(2.0) - before - functional.softplus(-2.0 * before))
         points = before.tanh().unflatten(1, self.shape)
-        edits = self._scale * torch.einsum("ck,bka->bca", self.lines, points)
+        edits = self._scale * self.unit * torch.einsum("ck,bka->bca", self.lines, points)
         return edits, (normal - slope).sum(1)
 
 

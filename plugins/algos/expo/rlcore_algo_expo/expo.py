@@ -20,7 +20,7 @@ import torch
 from rlcore_off_policy.arms import Arms
 from rlcore_off_policy.critic import Critic, least_of_two
 from rlcore_off_policy.encoder import draw_shift
-from rlcore_off_policy.exploration import Exploration
+from rlcore_off_policy.exploration import Exploration, demonstrated_spread
 from rlcore_off_policy.imitation import imitation_steps
 from rlcore_off_policy.time_limits import require_elapsed
 from torch import Tensor, nn
@@ -90,6 +90,7 @@ class EXPO:
             (actions, entries),
             points=min(config.edit_points or actions, actions),
             scale=config.edit_scale,
+            measured=config.edit_unit == "spread",
         )
         made: dict[str, nn.Module] = {"critic": critic, "edit": edit}
         if config.explore:
@@ -125,8 +126,11 @@ class EXPO:
             cast(Exploration, learning.networks["explore"]).learn(learning)
         if config.edit_factors:
             cast(Arms, learning.networks["factors"]).learn(learning)
-        yield from self._critic_and_edit_steps(learning)
         edit = cast(EditActor, learning.networks["edit"])
+        if config.edit_unit == "spread" and learning.update == 0:
+            half_width = self._choice(learning).range.half_width
+            edit.unit.copy_(demonstrated_spread(learning).to(half_width.device) / half_width)
+        yield from self._critic_and_edit_steps(learning)
         if learning.update + 1 >= config.warmup and learning.replay.count("successes"):
             edit.ready.fill_(1.0)
         learning.statistics["train/edit/ready"] = float(edit.ready)

@@ -35,8 +35,13 @@ class ExpoConfig(AlgorithmConfig):
     edits: int = key(
         "edits of each sampled chunk; 0: the critic chooses among the samples only", 1, minimum=0
     )
-    edit_scale: float = key(
-        "largest edit, in units of half an action's range", 0.2, exclusive_minimum=0, maximum=2
+    edit_scale: float = key("largest edit, in edit_unit", 0.2, exclusive_minimum=0, maximum=2)
+    edit_unit: str = key(
+        "range: half of each entry's range; spread: the standard deviation of the demonstrations' "
+        "actions, for entries that move by small parts of their range, such as rotations",
+        "range",
+        choices=("range", "spread"),
+        when=When("edits", unless=(0,)),
     )
     edit_points: int | None = key(
         "points of an edit over a chunk, per entry, with linear interpolation between them: noise "
@@ -234,7 +239,9 @@ def needs(config: ExpoConfig) -> AlgorithmNeeds:
             outputs=(FEATURES,) if sees_policy else (),
             final_decisions=config.time_limits == "bootstrap",
         ),
-        demonstrations=bool(config.explore) or (imitates and config.demonstrations > 0),
+        demonstrations=bool(config.explore)
+        or config.edit_unit == "spread"
+        or (imitates and config.demonstrations > 0),
         imitation=imitates,
         limited_updates=config.final_imitation_steps > 0
         or (config.edit_imitation > 0 and config.edit_imitation_end is not None),
