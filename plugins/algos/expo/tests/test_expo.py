@@ -230,6 +230,33 @@ def test_edits_go_in_straight_lines():
     assert EditActor(1, (2, 1), points=1, scale=1.0).lines.tolist() == [[1], [1]]
 
 
+def test_edits_have_a_unit_for_each_entry():
+    edit = EditActor(1, (1, 2), points=1, scale=0.5, measured=True)
+    nn.init.constant_(edit.layers[-1].bias, 9.0)  # tanh is 1
+    edit.unit.copy_(torch.tensor([1.0, 0.01]))
+    edits, _ = edit(torch.zeros(1, 1), torch.zeros(1, 1, 2), torch.zeros(1, 1, 2))
+    assert edits[0, 0].tolist() == pytest.approx([0.5, 0.005], rel=1e-3)
+    assert "unit" in edit.state_dict()
+    assert "unit" not in EditActor(1, (1, 2), points=1, scale=0.5).state_dict()
+
+
+def test_the_unit_is_measured_before_the_first_update(monkeypatch):
+    spread = torch.full((1,), 0.02)
+    monkeypatch.setattr("rlcore_algo_expo.expo.demonstrated_spread", lambda learning: spread)
+    config = ExpoConfig(edit_unit="spread", critic_steps=0, imitation_steps=0)
+    assert needs(config).demonstrations
+    algorithm = EXPO(config)
+    made = algorithm.networks(SPEC, {"x": np.zeros((1, 1), np.float32)})
+    for update, expected in ((1, 1.0), (0, 0.02 / 2)):  # the range is -2 to 2
+        learning = SimpleNamespace(
+            replay=played(), networks=made, target_networks={"critic": made["critic"]},
+            policy=SimpleNamespace(spec=SPEC), env=ENV, update=update, total_updates=5,
+            statistics={},
+        )  # fmt: skip
+        assert not [*algorithm.updates(learning)]
+        assert made["edit"].unit.tolist() == pytest.approx([expected])
+
+
 def test_the_density_is_that_of_a_tanh_gaussian():
     torch.manual_seed(0)
     edit = EditActor(3, (2, 2), points=2, scale=0.5)
