@@ -17,7 +17,8 @@ import sys
 from pathlib import Path
 
 from parts.learning.cells import CHANGED, CONTROLS, Records, code_commit
-from parts.learning.page import Sheet, page, with_row
+from parts.learning.index import with_row
+from parts.learning.page import Sheet, page
 from parts.learning.picture import picture
 from parts.learning.runs import Arm, Table
 from parts.learning.schedule import Job, play

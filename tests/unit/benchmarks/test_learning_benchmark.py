@@ -243,7 +243,7 @@ def test_a_page_says_where_its_time_limit_and_settings_come_from(tmp_path: Path)
 
 
 def test_the_table_of_results_has_a_sets_figures_by_seed(tmp_path: Path):
-    from parts.learning.page import in_brief, with_row
+    from parts.learning.index import in_brief, with_row
 
     sheet = sheet_of(tmp_path)
     assert in_brief(sheet) == ["0.000", "0.950", "not run", "PPO 0.025", "576", "0"]  # 10 s
@@ -261,7 +261,8 @@ def test_the_table_of_results_has_a_sets_figures_by_seed(tmp_path: Path):
 
 def test_the_table_of_results_has_every_set_that_was_played():
     from parts.learning.cells import Records
-    from parts.learning.page import Sheet, with_row
+    from parts.learning.index import with_row
+    from parts.learning.page import Sheet
     from parts.learning.sets import listed, read_experts
 
     results = ROOT / "docs/results"
