@@ -84,7 +84,7 @@ def derive() -> dict[str, TaskSet]:
     """Play the experts that are not in experts.json yet, write it, and return the sets.
 
     Raises:
-        ConfigError: an expert of another env than MetaWorld fails: its task has no replacement.
+        ConfigError: an expert fails, and no task is left to take its place.
     """
     planned, _ = listed()
     earlier, known = read_experts()
@@ -97,9 +97,9 @@ def derive() -> dict[str, TaskSet]:
     substitutes = unused(env.tasks, texts, [*replaced.values(), *recipes])
     sets = {}
     for name, each in planned.items():
-        candidates = substitutes if each.recipe == RECIPE else iter(())
+        replaceable = each.tasks if each.recipe == RECIPE else ()
         try:
-            filled = fill(each.tasks, experts, candidates, replaced)
+            filled = fill(replaceable, experts, substitutes, replaced)
         except StopIteration:
             failing = [task for task in each.tasks if experts[task].steps is None]
             raise ConfigError(

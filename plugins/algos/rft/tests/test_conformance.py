@@ -1,7 +1,10 @@
 """The checks that rlcore has for every algorithm with a replay."""
 
 import pytest
+from rlcore_algo_rft.settings import RFTConfig, needs
 from rlcore_testing import ReplayConformance
+
+from rlcore.contracts.errors import ConfigError
 
 
 class TestRFT(ReplayConformance):
@@ -13,3 +16,13 @@ class TestRFT(ReplayConformance):
 class TestRFTWithoutDemonstrations(ReplayConformance):
     name = "rft"
     settings = {"steps": 10, "demonstrations": 0.0, "batch_size": 16}
+
+
+class TestRFTWithExploration(ReplayConformance):
+    name = "rft"
+    settings = {"steps": 10, "explore": [0.0, 0.5]}
+
+
+def test_rft_explores_in_one_way(refused):
+    with refused(ConfigError, "episode_shift", "explore"):
+        needs(RFTConfig(episode_shift=0.1, explore=[0.0, 0.2]))
