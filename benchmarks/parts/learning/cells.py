@@ -32,6 +32,7 @@ CONTROLS = (DEMONSTRATIONS, OWN_SUCCESSES)
 CODE = (
     "rlcore",
     "plugins",
+    "configs/experiment",
     "benchmarks/experiment",
     "benchmarks/sets.yaml",
     "benchmarks/experts.json",

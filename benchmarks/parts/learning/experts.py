@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import rlcore
-from parts.learning.runs import RECIPES
+from parts.learning.runs import base
 from parts.learning.sets import (
     RECIPE,
     ROOT,
@@ -61,7 +61,7 @@ class Experts(Mapping[str, Expert]):
 def play(task: str, recipe: str) -> Expert:
     """Have the expert of a task play its first training starts."""
     config = rlcore.compose(
-        str(RECIPES / recipe),
+        *base(recipe),
         f"env.*.tasks=[{task}]",
         "env.train.num_processes=0",
         "env.train.total_num_envs=1",

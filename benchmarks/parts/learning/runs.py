@@ -23,6 +23,14 @@ from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import CheckpointError, ConfigError
 
 RECIPES = ROOT / "benchmarks/experiment"
+MEASURED = (
+    "runner.val_before_train=false",  # the start is evaluated once, for all arms of a seed
+    "runner.logger.logger_backends=[]",
+    "cluster.backend=local",  # one core a run, so that those on other cores don't disturb it
+    "cluster.torch_threads=1",
+    "env.eval.video_cfg.save_video=false",
+)
+"""Settings of all runs, which change nothing of what they learn."""
 NO_PLATEAU = ("sft.until=max_steps",)
 """Settings of a run that begins from the start in place of training one."""
 OWN_START = ("runner.val_before_train=true", "runner.val_sampling=false")
@@ -54,6 +62,13 @@ class Arm:
         return ""
 
 
+def base(recipe: str) -> list[str]:
+    """Return the words that begin all commands on a recipe of sets.yaml: a file of
+    :data:`RECIPES`, or the name of a recipe that everyone can run."""
+    file = RECIPES / recipe
+    return [str(file) if file.suffix else recipe, *MEASURED]
+
+
 def episodes_of_update(config: RunConfig) -> int:
     """Return how many episodes an update plays."""
     return config.env.train.total_num_envs * config.env.train.rollout_epoch
@@ -71,7 +86,7 @@ class Table:
         folder: folder of the runs of this code and set.
         imitated: the arm whose successes the control of own successes imitates.
         overrides: overrides of a trial; those of `algorithm.` are for arms alone.
-        recipe: file of :data:`RECIPES` on which the runs are based, unless their arm names another.
+        recipe: on what the runs are based (:func:`base`), unless their arm names another.
     """
 
     name: str
@@ -187,7 +202,7 @@ class Table:
     def _base(self, recipe: str | None = None) -> list[str]:
         tasks = ",".join(self.tasks.tasks)
         return [
-            str(RECIPES / (recipe or self.recipe)),
+            *base(recipe or self.recipe),
             f"env.*.tasks=[{tasks}]",
             f"env.*.max_episode_steps={self.tasks.limit}",
             f"collect.episodes_per_task={self.demonstrations}",

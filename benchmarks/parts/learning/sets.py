@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[3]
 SETS = ROOT / "benchmarks/sets.yaml"
 EXPERTS = ROOT / "benchmarks/experts.json"
 RECIPE = "learning.yaml"
-"""File of benchmarks/experiment that a set's runs are based on, unless the set names another."""
+"""What a set's runs are based on, unless the set names another recipe."""
 SUFFIX = "-v3"
 """End of the env's task names, which pages often leave out."""
 

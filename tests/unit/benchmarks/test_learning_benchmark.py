@@ -172,7 +172,7 @@ def test_arms_begin_from_the_start_and_play_whole_updates(tmp_path: Path, refuse
         assert configs[run].actor.model.model_path == str(start / "sft")
         assert configs[run].collect.path == str(start / "demonstrations")
         assert configs[run].env.eval == configs[START].env.eval
-    assert configs["expo"].runner.max_epochs == 2  # of 96 episodes
+    assert configs["expo"].runner.max_epochs == 4  # of 48 episodes
     assert configs["expo"].sft.control == "own_successes" and configs["ppo"].sft.control is None
     assert configs["expo"].sft.max_steps == 0 and not configs["expo"].trains_to_plateau
     assert configs[START].trains_to_plateau and configs[DEMONSTRATIONS].trains_to_plateau
@@ -183,7 +183,7 @@ def test_arms_begin_from_the_start_and_play_whole_updates(tmp_path: Path, refuse
         configs[run] = rlcore.compose(*trial.command(run, records)[1:])
         assert configs[run].env.train.render_final
     assert configs["expo"].algorithm.caution == 2
-    with refused(ConfigError, "--episodes", "96"):
+    with refused(ConfigError, "--episodes", "48"):
         replace(table, episodes=100).command("ppo", records)
 
 
@@ -524,6 +524,36 @@ def test_arms_of_a_set_with_another_model_compose(tmp_path: Path):
         for name in ("rft", "grpo_tokens")
     )
     assert (rft.sft.control, grpo.sft.control) == ("own_successes", None)
+
+
+def test_a_recipe_has_the_settings_of_its_set():
+    """So that everyone can run what the pages show. Recipes of envs that are not here pass."""
+    from parts.learning.runs import Arm, episodes_of_update
+    from parts.learning.sets import listed, read_experts
+
+    import rlcore
+    from rlcore.config.catalog import Catalog
+    from rlcore.plugins.registry import load_plugins
+
+    planned, entries = listed()
+    tasks, _ = read_experts()
+    envs = Catalog(load_plugins()).options("env")
+    names = {"push_cube": "maniskill", "libero_object": "libero_object", "mt10": "metaworld"}
+    for name, env in names.items():
+        if env not in envs:
+            continue
+        each = planned[name]
+        config = rlcore.compose(each.recipe)
+        assert config.env.train.max_episode_steps == tasks[name].limit
+        assert config.env.eval.max_episode_steps == tasks[name].limit
+        demonstrations, episodes = each.tables[0]
+        assert config.collect.episodes_per_task == demonstrations
+        assert config.runner.max_epochs * episodes_of_update(config) == episodes
+        if name != "mt10":  # which names its benchmark
+            assert config.env.train.tasks == config.env.eval.tasks == list(each.tasks)
+        assert rlcore.compose(each.recipe, *Arm(**entries["expo"]).settings).algorithm == (
+            config.algorithm
+        )
 
 
 def test_libero_has_a_plateau_with_its_few_validation_starts(tmp_path: Path):
