@@ -139,8 +139,8 @@ def algorithm_gets_what_it_learns_from(facts: Facts) -> Iterator[str]:
         )
     if needs.demonstrations and not (config.sft.enabled or config.collect.path):
         yield (
-            f"collect.path must name a data set, as {name} learns from demonstrations, or "
-            "sft.enabled be true, which collects them, got null and false"
+            f"collect.path must name a data set, as these settings of {name} need demonstrations, "
+            "or sft.enabled be true, which collects them, got null and false"
         )
     yield from _targets_of_demonstrations(facts, needs.demonstration_chunks, policy)
     if (needs.replay or needs.networks) and facts.placement.shards > 1:

@@ -145,7 +145,7 @@ class Facts:
                 role,
                 self.counted,
                 self.config.actor.model.precision,
-                reference=needs.reference_logprobs,
+                reference=needs.start_weights,
                 networks=needs.networks,
                 batch=batch(len(processes)),
                 shares=self.placement.shards,

@@ -376,6 +376,8 @@ class NetworkNeeds:
         encodes: whether it is a frozen copy of the policy's encoder as it is when the run starts
             (:class:`rlcore.contracts.protocols.EncodingPolicy`), which the learner makes, not
             `networks()`. It has no optimizer; `lr` and `parameters` are not used.
+        explores: whether it acts in training episodes alone. If no other network acts, none is
+            saved with the policy, since evaluations don't need it.
     """
 
     name: str
@@ -385,6 +387,7 @@ class NetworkNeeds:
     acts_with: Literal["online", "target"] | None = None
     optim: AdamW = AdamW()
     encodes: bool = False
+    explores: bool = False
 
 
 @dataclass(frozen=True)
@@ -418,6 +421,8 @@ class AlgorithmNeeds:
         groups: it needs episodes that share a start (`algorithm.group_size` of 2 or more).
         group_filter: selects the groups that it trains on; None: all groups.
         reference_logprobs: it needs log-probs under the weights at the start of training.
+        restarts: it may take the policy back to its weights at the start of training
+            (`Learning.restart_policy`), of which a copy is kept.
         exact_logprobs: the log-probs of acting must hold for the weights at the start of an update,
             so that the first probability ratios are 1. False if the algorithm compares no
             log-probs. A rollout with decisions of earlier weights (`policy_version`) is exempt.
@@ -438,7 +443,7 @@ class AlgorithmNeeds:
             (`Learning.total_updates`), so `runner.max_epochs` must not be -1.
         policy_steps: most optimizer steps of the policy in an update; None: their number depends on
             the rollouts.
-        final_policy_steps: further ones in the last update.
+        final_policy_steps: how many more it has in the last update; negative: fewer.
         samples: largest number of decisions for each row that its acting head asks of the policy in
             one forward, for the memory estimate.
         draws: its acting head uses the random keys of a decision also in an evaluation without
@@ -450,6 +455,7 @@ class AlgorithmNeeds:
     groups: bool = False
     group_filter: GroupFilter | None = None
     reference_logprobs: bool = False
+    restarts: bool = False
     exact_logprobs: bool = True
     networks: tuple[NetworkNeeds, ...] = ()
     replay: ReplayNeeds | None = None
@@ -488,9 +494,19 @@ class AlgorithmNeeds:
         return (updates - update) * self.policy_steps + self.final_policy_steps
 
     @property
+    def start_weights(self) -> bool:
+        """Return whether a copy of the weights at the start of training is kept."""
+        return self.reference_logprobs or self.restarts
+
+    @property
     def final_decisions(self) -> bool:
         """Return whether its replay stores decisions at final observations."""
         return self.replay is not None and self.replay.final_decisions
+
+    @property
+    def explores(self) -> bool:
+        """Return whether one of its networks explores in training episodes."""
+        return any(network.explores for network in self.networks)
 
     @property
     def acting_networks(self) -> tuple[NetworkNeeds, ...]:

@@ -53,6 +53,7 @@ class ActingPolicy(nn.Module):
         named: name of the algorithm.
         frozen: whether updates change only the networks, and never the policy.
         encoders: names of those networks that no update changes either.
+        saved: whether the networks are saved with the policy: not if they explore and do no more.
 
     Attributes:
         learned: whether the networks have been trained. Untrained networks are not saved, because
@@ -68,6 +69,7 @@ class ActingPolicy(nn.Module):
         *,
         frozen: bool = False,
         encoders: Collection[str] = (),
+        saved: bool = True,
     ) -> None:
         super().__init__()
         assert isinstance(policy, nn.Module)  # as every policy is
@@ -78,6 +80,7 @@ class ActingPolicy(nn.Module):
         self._algorithm_name = named
         self._frozen = frozen
         self._encoders = frozenset(encoders)
+        self._saved = saved
         self.learned = False
 
     @torch.no_grad()
@@ -97,7 +100,7 @@ class ActingPolicy(nn.Module):
     def save_pretrained(self, path: Path) -> None:
         """Write the policy as its model does, and the networks once they have been trained."""
         self.policy.save_pretrained(path)
-        if self.learned:
+        if self.learned and self._saved:
             write_algorithm(path, self._algorithm_name)
             weights = self.networks.state_dict()
             tensors = {name: tensor.contiguous() for name, tensor in weights.items()}
@@ -213,7 +216,13 @@ def with_acting_networks(
     acting = owner.acting_head(policy.spec, env, networks)
     encoders = [network.name for network in needs.acting_networks if network.encodes]
     acting_policy = ActingPolicy(
-        policy, networks, acting, named, frozen=needs.frozen, encoders=encoders
+        policy,
+        networks,
+        acting,
+        named,
+        frozen=needs.frozen,
+        encoders=encoders,
+        saved=not all(network.explores for network in needs.acting_networks),
     )
     if folder is not None:
         acting_policy.load_networks(Path(folder))

@@ -32,7 +32,7 @@ CONTROLS = (DEMONSTRATIONS, OWN_SUCCESSES)
 CODE = (
     "rlcore",
     "plugins",
-    "configs/experiment",
+    "configs/experiment/*_expo_pi0_tiny.yaml",
     "benchmarks/experiment",
     "benchmarks/sets.yaml",
     "benchmarks/experts.json",

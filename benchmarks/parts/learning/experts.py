@@ -108,6 +108,7 @@ def derive() -> dict[str, TaskSet]:
                 hint="choose other tasks in benchmarks/sets.yaml",
             ) from None
         present = [filled.get(task, task) for task in each.tasks]
+        # a benchmark's task whose expert is too weak says nothing of the limit
         steps = [step for task in present if (step := experts[task].steps) is not None]
         sets[name] = TaskSet(present, each.limit or time_limit(steps), filled)
     write_experts(sets, experts)

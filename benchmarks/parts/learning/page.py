@@ -232,7 +232,7 @@ def conditions(demonstrations: int, episodes: int) -> str:
 def tasks(sheet: Sheet) -> str:
     """Return the table of the tasks, their experts and what was replaced."""
     rows = [
-        f"| {task} | {expert.solved} of {expert.starts} | {expert.steps or 'fewer solved'} |"
+        f"| {task} | {expert.solved} of {expert.starts} | {expert.steps or 'solves fewer'} |"
         for task in sheet.tasks.tasks
         for expert in [sheet.experts[task]]
     ]

@@ -87,8 +87,15 @@ def shifted_needs(needs: AlgorithmNeeds, settings: EpisodeShift) -> AlgorithmNee
     """Return the algorithm's needs with the shift as exploration.
 
     Raises:
-        ConfigError: the algorithm uses log-probs of the executed actions, which the shift changes.
+        ConfigError: the algorithm uses log-probs of the executed actions, which the shift changes,
+            or explores by itself.
     """
+    if needs.explores:
+        raise ConfigError(
+            "wrapper 'episode_shift' can't be used where algorithm.explore is set, which moves the "
+            "actions of training episodes too",
+            hint="algorithm.wrappers=[]",
+        )
     if needs.exact_logprobs:
         raise ConfigError(
             "wrapper 'episode_shift' changes actions after they were sampled, so it can't be used "

@@ -211,6 +211,11 @@ def test_training_episodes_that_are_shifted_are_named(log_path, words, std):
     assert f"standard deviation {std} of half a range" in page.text or not std
 
 
+def test_training_episodes_that_explore_are_named(log_path):
+    words = ["algorithm=rft", "algorithm.explore=[0,0.2]"]
+    assert "(algorithm.explore)" in Page(write_report(make_run(log_path, *words))).text
+
+
 @pytest.mark.parametrize("validated", [False, True])
 def test_a_legend_names_the_losses_that_are_drawn(log_path, validated):
     folder = make_run(log_path)

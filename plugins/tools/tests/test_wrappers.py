@@ -109,6 +109,9 @@ def test_exploration_around_a_policy(refused):
     chain = "algorithm.wrappers=[{episode_shift: {std: 0.3}}]"
     config = compose(*TOY, "algorithm=rft", chain)
     assert algorithm_needs(config, load_plugins()).episode_shift == 0.3
+    with refused(ConfigError, "episode_shift", "algorithm.explore"):
+        exploring = compose(*TOY, "algorithm=rft", "algorithm.explore=[0,0.2]", chain)
+        algorithm_needs(exploring, load_plugins())
     with refused(ConfigError, "episode_shift"):
         compose(*TOY, "algorithm=ppo", chain, "actor.model.add_value_head=true")
         algorithm_needs(compose(*TOY, "algorithm=ppo", chain), load_plugins())

@@ -242,6 +242,21 @@ def test_before_it_learns_a_policy_is_saved_alone(tmp_path):
     assert isinstance(made(tmp_path), ActingPolicy)
 
 
+def test_networks_that_only_explore_are_not_saved(tmp_path):
+    class Exploring(Shifting):
+        needs = replace(
+            Shifting.needs,
+            networks=tuple(replace(each, explores=True) for each in Shifting.needs.networks),
+        )
+
+    policy = with_acting_networks(
+        made().policy, Exploring(), ENV, named="shifting", seed=0, folder=None
+    )
+    policy.learned = True
+    policy.save_pretrained(tmp_path)
+    assert acting_algorithm(tmp_path) is None
+
+
 def test_other_networks_are_refused(refused, trained, tmp_path):
     policy, _ = trained
     policy.networks["shift"].by = nn.Parameter(torch.zeros(2))

@@ -23,8 +23,8 @@ class RFTConfig(AlgorithmConfig):
     batch_size: int = key("decisions and frames of a step", 64, minimum=1)
     demonstrations: float = key(
         "share of a step's batch that is drawn from the demonstrations of sft or collect.path; the "
-        "rest are own successes; before the first success, demonstrations fill the batch; 0: no "
-        "demonstrations are read",
+        "rest are own successes; before the first success, demonstrations fill the batch; 0: none "
+        "are imitated",
         0.5,
         minimum=0,
         maximum=1,
@@ -64,7 +64,7 @@ def needs(config: RFTConfig) -> AlgorithmNeeds:
             hint="algorithm.episode_shift=0",
         )
     # it has buffers alone
-    explore = NetworkNeeds("explore", 0.0, acts_with="online")
+    explore = NetworkNeeds("explore", 0.0, acts_with="online", explores=True)
     return AlgorithmNeeds(
         exact_logprobs=False,
         networks=(explore,) if config.explore else (),

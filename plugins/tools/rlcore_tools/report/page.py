@@ -76,6 +76,7 @@ def run_page(record: RunRecord, base: Path) -> str:
         infos=_infos(record),
         success=success_charts([Curve("training", [record])]),
         shift=_episode_shift(record.config),
+        explores=bool(find(record.config, "algorithm.explore")),
         strip=task_strip(record),
         failed=_failed_by_task(record),
         summary=record.summary or {},
