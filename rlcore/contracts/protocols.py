@@ -497,8 +497,8 @@ class Learning(Protocol):
     def restart_policy(self) -> None:
         """Give the policy its weights at the start of training, and forget its optimizer's moments.
 
-        The value head stays. The schedule of the policy's learning rate begins anew, its warm-up
-        included; a cosine without `total_training_steps` still ends with the run. Must be called on
+        The value head does not change. The schedule of the policy's learning rate restarts with its
+        warm-up; a cosine without `total_training_steps` still ends with the run. Must be called on
         all processes, between steps.
 
         Raises:

@@ -422,7 +422,7 @@ class AlgorithmNeeds:
         group_filter: selects the groups that it trains on; None: all groups.
         reference_logprobs: it needs log-probs under the weights at the start of training.
         restarts: it may take the policy back to its weights at the start of training
-            (`Learning.restart_policy`), of which a copy is kept.
+            (`Learning.restart_policy`), so the learner holds a copy of them.
         exact_logprobs: the log-probs of acting must hold for the weights at the start of an update,
             so that the first probability ratios are 1. False if the algorithm compares no
             log-probs. A rollout with decisions of earlier weights (`policy_version`) is exempt.
@@ -495,7 +495,7 @@ class AlgorithmNeeds:
 
     @property
     def start_weights(self) -> bool:
-        """Return whether a copy of the weights at the start of training is kept."""
+        """Return whether the learner holds a copy of the weights at the start of training."""
         return self.reference_logprobs or self.restarts
 
     @property

@@ -179,7 +179,7 @@ class PolicyOptimizer:
     def restart(self, group: str) -> None:
         """Forget a group's moments and steps, after its weights were set from outside.
 
-        A planned cosine begins anew and ends where it would have ended.
+        A planned cosine restarts at its full rate and ends where it would have ended.
         """
         for parameter, stepped in zip(self._parameters[group], self._stepped[group], strict=True):
             self._adam.state.pop(stepped, None)

@@ -212,7 +212,7 @@ def needs(config: ExpoConfig) -> AlgorithmNeeds:
             "successes alone",
             hint="algorithm.time_limits=end",
         )
-    anew = config.final_imitation_steps > 0 and config.final_imitation_from == "start"
+    restarts = config.final_imitation_steps > 0 and config.final_imitation_from == "start"
     imitates = config.imitation_steps > 0 or config.final_imitation_steps > 0
     critic = NetworkNeeds(
         "critic",
@@ -235,7 +235,7 @@ def needs(config: ExpoConfig) -> AlgorithmNeeds:
     encoder = NetworkNeeds("encoder", 0.0, acts_with="online", encodes=True)
     sees_policy = config.critic_features == "policy"
     return ExpoNeeds(
-        restarts=anew,
+        restarts=restarts,
         exact_logprobs=False,
         networks=(
             critic,
@@ -256,7 +256,8 @@ def needs(config: ExpoConfig) -> AlgorithmNeeds:
         limited_updates=config.final_imitation_steps > 0
         or (config.edit_imitation > 0 and config.edit_imitation_end is not None),
         policy_steps=config.imitation_steps,
-        final_policy_steps=config.final_imitation_steps - (config.imitation_steps if anew else 0),
+        final_policy_steps=config.final_imitation_steps
+        - (config.imitation_steps if restarts else 0),
         samples=config.samples,
         draws=config.samples > 1 or config.edits > 0,
     )
