@@ -145,7 +145,7 @@ class Facts:
                 role,
                 self.counted,
                 self.config.actor.model.precision,
-                reference=needs.start_weights,
+                reference=needs.reference_logprobs,
                 networks=needs.networks,
                 batch=batch(len(processes)),
                 shares=self.placement.shards,

@@ -123,7 +123,7 @@ def _disk(facts: Facts) -> Iterator[Row]:
     """Check the disk space for the checkpoints that are stored at once."""
     config = facts.config
     spec = facts.counted
-    reference = facts.needs is not None and facts.needs.start_weights
+    reference = facts.needs is not None and facts.needs.reference_logprobs
     need = memory_per_process("actor", spec, config.actor.model.precision, reference=reference)
     size = need.weights
     if not config.supervised_only:  # else there is no learner

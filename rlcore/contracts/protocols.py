@@ -494,18 +494,6 @@ class Learning(Protocol):
         """
         ...
 
-    def restart_policy(self) -> None:
-        """Give the policy its weights at the start of training, and forget its optimizer's moments.
-
-        The value head does not change. The schedule of the policy's learning rate restarts with its
-        warm-up; a cosine without `total_training_steps` still ends with the run. Must be called on
-        all processes, between steps.
-
-        Raises:
-            AlgorithmError: `needs.restarts` is false.
-        """
-        ...
-
     def all_reduce(self, metrics: Metrics) -> dict[str, float]:
         """Return the values of a step's metrics, merged over all processes. Must be called on all
         processes."""

@@ -421,8 +421,6 @@ class AlgorithmNeeds:
         groups: it needs episodes that share a start (`algorithm.group_size` of 2 or more).
         group_filter: selects the groups that it trains on; None: all groups.
         reference_logprobs: it needs log-probs under the weights at the start of training.
-        restarts: it may take the policy back to its weights at the start of training
-            (`Learning.restart_policy`), so the learner holds a copy of them.
         exact_logprobs: the log-probs of acting must hold for the weights at the start of an update,
             so that the first probability ratios are 1. False if the algorithm compares no
             log-probs. A rollout with decisions of earlier weights (`policy_version`) is exempt.
@@ -443,7 +441,7 @@ class AlgorithmNeeds:
             (`Learning.total_updates`), so `runner.max_epochs` must not be -1.
         policy_steps: most optimizer steps of the policy in an update; None: their number depends on
             the rollouts.
-        final_policy_steps: how many more it has in the last update; negative: fewer.
+        final_policy_steps: further ones in the last update.
         samples: largest number of decisions for each row that its acting head asks of the policy in
             one forward, for the memory estimate.
         draws: its acting head uses the random keys of a decision also in an evaluation without
@@ -455,7 +453,6 @@ class AlgorithmNeeds:
     groups: bool = False
     group_filter: GroupFilter | None = None
     reference_logprobs: bool = False
-    restarts: bool = False
     exact_logprobs: bool = True
     networks: tuple[NetworkNeeds, ...] = ()
     replay: ReplayNeeds | None = None
@@ -492,11 +489,6 @@ class AlgorithmNeeds:
         if updates is None or self.policy_steps is None:
             return None
         return (updates - update) * self.policy_steps + self.final_policy_steps
-
-    @property
-    def start_weights(self) -> bool:
-        """Return whether the learner holds a copy of the weights at the start of training."""
-        return self.reference_logprobs or self.restarts
 
     @property
     def final_decisions(self) -> bool:

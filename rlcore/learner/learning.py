@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from rlcore.contracts import metric
-from rlcore.contracts.errors import AlgorithmError
 from rlcore.contracts.learning import RowKind, RowLoss, Step, Terms
 from rlcore.contracts.metric import Metrics
 from rlcore.contracts.protocols import Evaluation, Policy
@@ -42,7 +41,6 @@ class UpdateLearning:
         device: device on which the policy computes.
         micro: the learner's micro-batches, for forwards outside steps.
         lr_factors: factors that the optimizer uses and saves.
-        restart: takes the policy back to the weights at the start of training.
         reshard: frees the blocks that such forwards have gathered.
     """
 
@@ -63,7 +61,6 @@ class UpdateLearning:
     micro: MicroBatches
     reshard: Callable[[], None]
     lr_factors: dict[str, float]
-    restart: Callable[[], None]
     statistics: dict[str, float] = field(default_factory=dict)
     _steps: int = 0
 
@@ -89,15 +86,6 @@ class UpdateLearning:
             logprobs[piece] = self.evaluate(piece_rows).logprobs.float().cpu()[: len(piece)]
         self.reshard()
         return logprobs
-
-    def restart_policy(self) -> None:
-        if not self.reference.tensors:
-            raise AlgorithmError(
-                f"algorithm {self.named} takes the policy back to its weights at the start of "
-                "training, but no copy of them is kept",
-                hint="needs.restarts=True",
-            )
-        self.restart()
 
     def all_reduce(self, metrics: Metrics) -> dict[str, float]:
         return collectives.merge_metrics(metrics).values()

@@ -175,20 +175,6 @@ class PolicyOptimizer:
         self._total = None if steps_left is None else self._steps["policy"] + steps_left
         self._share = update / updates if updates else 0.0
 
-    @torch.no_grad()
-    def restart(self, group: str) -> None:
-        """Forget a group's moments and steps, after its weights were set from outside.
-
-        A planned cosine restarts at its full rate and ends where it would have ended.
-        """
-        for parameter, stepped in zip(self._parameters[group], self._stepped[group], strict=True):
-            self._adam.state.pop(stepped, None)
-            if parameter in self._masters:
-                self._masters[parameter].copy_(dtensor.local_shard(parameter))
-        if self._total is not None:
-            self._total -= self._steps[group]
-        self._steps[group] = 0
-
     def clip_group(self, group: str) -> str:
         """Return the name of the joint norm that clips a group: the policy and its value head share
         "policy", and a network has its own."""

@@ -33,12 +33,6 @@ class ReferenceWeights:
             self._swap()
 
     @torch.no_grad()
-    def restore(self) -> None:
-        """Give the parameters the reference weights, for good."""
-        for parameter, reference in zip(self._parameters, self.tensors, strict=True):
-            dtensor.local_shard(parameter).copy_(reference)
-
-    @torch.no_grad()
     def _swap(self) -> None:
         """Swap current and reference weights, one parameter at a time.
 

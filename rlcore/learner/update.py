@@ -135,7 +135,7 @@ class Learner:
         self._micro = MicroBatches(size, lockstep=self._lockstep)
         self._keeps = needs.replay or keeps
         self._replay = ReplayStore(self._keeps or ReplayNeeds(0), policy.spec, env, self._device)
-        self._reference = ReferenceWeights(groups["policy"] if needs.start_weights else ())
+        self._reference = ReferenceWeights(groups["policy"] if needs.reference_logprobs else ())
         self.remarks: dict[str, str] = {}
 
     def teach(self, samples: SupervisedSamples, reward: float = 1.0) -> None:
@@ -197,7 +197,6 @@ class Learner:
             micro=self._micro,
             reshard=self._reshard,
             lr_factors=self._optimizer.adapted_lr_factors,
-            restart=self._restart_policy,
         )
         weights_before = self._optimizer.sample()
         metrics, counts = self._steps(self._algorithm.updates(learning))
@@ -366,10 +365,6 @@ class Learner:
         return dtensor.row_count(
             parameter for group in self._groups.values() for parameter in group
         )
-
-    def _restart_policy(self) -> None:
-        self._reference.restore()
-        self._optimizer.restart("policy")
 
     # -- state --------------------------------------------------------------------------------
 

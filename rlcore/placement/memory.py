@@ -151,7 +151,7 @@ def memory_per_process(
                          +  4 N (networks of the algorithm that act, with N parameters)
         actor            P b  +  12 T (gradients and AdamW's two moments, in fp32)
                          +  4 T (master copies in fp32, if b = 2)
-                         +  T b (weights at the start of training, if needed)
+                         +  T b (reference weights, if algorithm.kl_beta needs them)
                          +  16 N (networks of the algorithm with N parameters), 20 N with a target
                             network
                          +  the larger of M a, and 4 T on accelerators (where AdamW steps all

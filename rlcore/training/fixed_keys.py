@@ -111,11 +111,11 @@ def _check_precision(at: Checkpoint, config: RunConfig, tensors: Iterable[str]) 
 
 
 def _check_reference(at: Checkpoint, facts: Facts, tensors: Iterable[str]) -> None:
-    needs_reference = facts.needs is not None and facts.needs.start_weights
+    needs_reference = facts.needs is not None and facts.needs.reference_logprobs
     if needs_reference and not any(name.startswith(REFERENCE) for name in tensors):
         raise CheckpointError(
-            f"{at.path} was written without the weights at the start of training, which "
-            f"algorithm={facts.config.algorithm.name} needs, set as it is",
+            f"{at.path} was written without reference weights, which algorithm="
+            f"{facts.config.algorithm.name} needs, set as it is",
             hint="set the keys of algorithm as they were, or start a new run from its weights: "
             f"actor.model.model_path={at.policy_path}",
         )

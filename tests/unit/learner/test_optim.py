@@ -101,29 +101,6 @@ def test_each_network_steps_by_its_own_settings():
     assert parameters["edit"].item() == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_restarted_group_steps_like_the_first_time(dtype):
-    policy = nn.Parameter(torch.zeros(2, dtype=dtype))
-    config = OptimConfig(lr=0.25, adam_eps=1e-12, lr_scheduler="cosine")
-    optimizer = PolicyOptimizer({"policy": [policy]}, config)
-    optimizer.plan_cosine(0, 1, 6)
-    for gradient in (1.0, -3.0):
-        policy.grad = torch.full((2,), gradient, dtype=dtype)
-        optimizer.step()
-    with torch.no_grad():
-        policy.fill_(1.0)
-    optimizer.restart("policy")
-    rates = []
-    for _ in range(4):
-        rates.append(optimizer.learning_rates()["policy"])
-        policy.grad = torch.full((2,), 3.0, dtype=dtype)
-        optimizer.step()
-        if len(rates) == 1:  # Adam's first step is lr * sign(gradient), from the new weights
-            assert policy.tolist() == pytest.approx([0.75] * 2)
-    # the whole cosine over the four steps that are left
-    assert rates == pytest.approx([0.25 * (1 + math.cos(math.pi * s / 4)) / 2 for s in range(4)])
-
-
 def test_a_network_steps_as_torchs_loop_over_tensors_does():
     """The fused kernel against AdamW, tensor by tensor; two of the tensors have no gradient in
     every other step."""

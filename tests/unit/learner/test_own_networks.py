@@ -171,41 +171,6 @@ def test_a_resumed_learner_equals_an_uninterrupted_one(refused, play, tmp_path):
         made()[0].load_state_dict(saved)
 
 
-def test_a_policy_restarts_from_the_weights_at_the_start_of_training(refused, play):
-    seen = []
-
-    class Restarting(OwnCritic):
-        def __init__(self):
-            super().__init__(critic_steps=0)
-            self.needs = replace(self.needs, restarts=True)
-
-        def updates(self, learning):
-            yield from super().updates(learning)
-            if learning.update == 1:
-                learning.restart_policy()
-                seen.append(copy.deepcopy(learning.policy.state_dict()))
-                yield from super().updates(learning)
-
-    learner, policy = made(Restarting())
-    start = copy.deepcopy(policy.state_dict())
-    saved = {}
-    for update in range(2):
-        learner.update(play(value_width=0, seed=update), update)
-        saved[update] = copy.deepcopy(learner.state_dict())
-        assert not torch.equal(policy.mean.weight, start["mean.weight"])
-    assert all(torch.equal(start[name], tensor) for name, tensor in seen[0].items())
-    assert [saved[update]["state"]["optimizer"]["steps"]["policy"] for update in saved] == [1, 1]
-    assert torch.equal(saved[0]["tensors"]["reference.0"], start["mean.weight"])
-
-    class Undeclared(OwnCritic):
-        def updates(self, learning):
-            learning.restart_policy()
-            yield from super().updates(learning)
-
-    with refused(AlgorithmError, "restarts"):
-        made(Undeclared())[0].update(play(value_width=0), 0)
-
-
 @pytest.mark.long
 def test_two_ranks_equal_one(play, tmp_path):
     """Also over a save and a load. Sums of 16 gradients in another order: 6e-8 each; Adam divides

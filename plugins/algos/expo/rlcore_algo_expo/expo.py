@@ -137,17 +137,13 @@ class EXPO:
         if config.edit_imitation:
             weight = edit_imitation(config, learning.update, learning.total_updates)
             learning.statistics["train/edit/imitation"] = weight
-        is_last = learning.update + 1 == learning.total_updates
-        if not (is_last and self.needs.restarts):
-            yield from imitation_steps(
-                learning,
-                steps=config.imitation_steps,
-                batch_size=config.imitation_batch_size,
-                demonstrations=config.demonstrations,
-            )
-        if is_last:
-            if self.needs.restarts:
-                learning.restart_policy()
+        yield from imitation_steps(
+            learning,
+            steps=config.imitation_steps,
+            batch_size=config.imitation_batch_size,
+            demonstrations=config.demonstrations,
+        )
+        if learning.update + 1 == learning.total_updates:
             yield from imitation_steps(
                 learning,
                 steps=config.final_imitation_steps,

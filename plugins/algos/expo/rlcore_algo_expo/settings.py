@@ -156,14 +156,6 @@ class ExpoConfig(AlgorithmConfig):
         0,
         minimum=0,
     )
-    final_imitation_from: str = key(
-        "weights from which these steps begin. last: those after the other steps of the last "
-        "update; start: those at the start of training (as STaR, arXiv 2203.14465, does in each of "
-        "its rounds), and the last update leaves its imitation_steps out",
-        "last",
-        choices=("last", "start"),
-        when=When("final_imitation_steps", unless=(0,)),
-    )
     imitation_batch_size: int = key(
         "decisions and frames in the batch of a supervised step", 64, minimum=1
     )
@@ -212,7 +204,6 @@ def needs(config: ExpoConfig) -> AlgorithmNeeds:
             "successes alone",
             hint="algorithm.time_limits=end",
         )
-    restarts = config.final_imitation_steps > 0 and config.final_imitation_from == "start"
     imitates = config.imitation_steps > 0 or config.final_imitation_steps > 0
     critic = NetworkNeeds(
         "critic",
@@ -235,7 +226,6 @@ def needs(config: ExpoConfig) -> AlgorithmNeeds:
     encoder = NetworkNeeds("encoder", 0.0, acts_with="online", encodes=True)
     sees_policy = config.critic_features == "policy"
     return ExpoNeeds(
-        restarts=restarts,
         exact_logprobs=False,
         networks=(
             critic,
@@ -256,8 +246,7 @@ def needs(config: ExpoConfig) -> AlgorithmNeeds:
         limited_updates=config.final_imitation_steps > 0
         or (config.edit_imitation > 0 and config.edit_imitation_end is not None),
         policy_steps=config.imitation_steps,
-        final_policy_steps=config.final_imitation_steps
-        - (config.imitation_steps if restarts else 0),
+        final_policy_steps=config.final_imitation_steps,
         samples=config.samples,
         draws=config.samples > 1 or config.edits > 0,
     )
