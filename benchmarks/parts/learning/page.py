@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from parts.learning.cells import CONTROLS, START, Cell, Outcomes, Record, Records
-from parts.learning.sets import SUFFIX, Expert, Planned, TaskSet
+from parts.learning.sets import SUFFIX, Expert, Planned, TaskSet, is_file
 from rlcore.runs.statistics import Difference, SuccessRate, paired_difference, success_rate
 
 SEEDS = (0, 1)
@@ -156,7 +156,7 @@ def page(sheet: Sheet) -> str:
                 headline(sheet),
                 HEAD.format(
                     role=" ".join(filter(None, [ROLES[sheet.planned.role], sheet.planned.note])),
-                    command=f"python benchmarks/learning.py {sheet.name}",
+                    command="\n".join(commands(sheet)),
                     measured=measured(sheet),
                 ).lstrip(),
                 tasks(sheet),
@@ -166,6 +166,14 @@ def page(sheet: Sheet) -> str:
         )
         + "\n"
     )
+
+
+def commands(sheet: Sheet) -> list[str]:
+    """Return the commands that play the set and, where it is that of a recipe which everyone can
+    run, the arm of that recipe with its start."""
+    line = f"python benchmarks/learning.py {sheet.name}"
+    recipe = sheet.planned.recipe
+    return [line] if is_file(recipe) else [line, f"rlcore train {recipe}    # start and EXPO alone"]
 
 
 def measured(sheet: Sheet) -> str:

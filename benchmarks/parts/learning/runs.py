@@ -18,7 +18,7 @@ from parts.learning.cells import (
     Records,
     digest,
 )
-from parts.learning.sets import RECIPE, ROOT, TaskSet
+from parts.learning.sets import RECIPE, ROOT, TaskSet, is_file
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import CheckpointError, ConfigError
 
@@ -65,8 +65,7 @@ class Arm:
 def base(recipe: str) -> list[str]:
     """Return the words that begin all commands on a recipe of sets.yaml: a file of
     :data:`RECIPES`, or the name of a recipe that everyone can run."""
-    file = RECIPES / recipe
-    return [str(file) if file.suffix else recipe, *MEASURED]
+    return [str(RECIPES / recipe) if is_file(recipe) else recipe, *MEASURED]
 
 
 def episodes_of_update(config: RunConfig) -> int:

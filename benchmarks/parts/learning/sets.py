@@ -83,6 +83,11 @@ class TaskSet:
     replaced: Mapping[str, str] = field(default_factory=dict)
 
 
+def is_file(recipe: str) -> bool:
+    """Return whether a recipe is a file of benchmarks/experiment, and not one of rlcore's."""
+    return recipe.endswith(".yaml")
+
+
 def time_limit(steps: Iterable[int]) -> int:
     """Return ceil(s / 0.6) for the largest s of `steps`, the experts' steps of each task."""
     return -(-max(steps) * 5 // 3)

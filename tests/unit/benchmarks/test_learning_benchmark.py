@@ -240,6 +240,9 @@ def test_a_page_says_where_its_time_limit_and_settings_come_from(tmp_path: Path)
     sheet = replace(sheet, planned=replace(sheet.planned, limit=90, note="Of its camera."))
     assert "is 90 steps: the benchmark's." in page(sheet)
     assert "Settings were chosen on this set. Of its camera." in page(sheet)
+    assert "rlcore train" not in page(sheet)
+    sheet = replace(sheet, planned=replace(sheet.planned, recipe="toy_expo"))
+    assert "\nrlcore train toy_expo " in page(sheet)
 
 
 def test_the_table_of_results_has_a_sets_figures_by_seed(tmp_path: Path):
