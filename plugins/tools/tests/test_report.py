@@ -213,7 +213,7 @@ def test_training_episodes_that_are_shifted_are_named(log_path, words, std):
 
 def test_training_episodes_that_explore_are_named(log_path):
     words = ["algorithm=rft", "algorithm.explore=[0,0.2]"]
-    assert "(algorithm.explore)" in Page(write_report(make_run(log_path, *words))).text
+    assert "moved on purpose" in Page(write_report(make_run(log_path, *words))).text
 
 
 @pytest.mark.parametrize("validated", [False, True])
