@@ -529,34 +529,36 @@ def test_arms_of_a_set_with_another_model_compose(tmp_path: Path):
     assert (rft.sft.control, grpo.sft.control) == ("own_successes", None)
 
 
-def test_a_recipe_has_the_settings_of_its_set():
-    """So that everyone can run what the pages show. Recipes of envs that are not here pass."""
-    from parts.learning.runs import Arm, episodes_of_update
-    from parts.learning.sets import listed, read_experts
+@pytest.mark.parametrize(
+    ("name", "env"),
+    [("push_cube", "maniskill"), ("libero_object", "libero"), ("mt10", "metaworld")],
+)
+def test_a_recipe_has_the_settings_of_its_set(name: str, env: str):
+    """So that everyone can run what the pages show, trained as the sets of learning.yaml are."""
+    pytest.importorskip("rlcore_env_metaworld")
+    pytest.importorskip(f"rlcore_env_{env}")
+    from parts.learning.runs import RECIPES, Arm, episodes_of_update
+    from parts.learning.sets import RECIPE, listed, read_experts
 
     import rlcore
-    from rlcore.config.catalog import Catalog
-    from rlcore.plugins.registry import load_plugins
 
     planned, entries = listed()
-    tasks, _ = read_experts()
-    envs = Catalog(load_plugins()).options("env")
-    names = {"push_cube": "maniskill", "libero_object": "libero_object", "mt10": "metaworld"}
-    for name, env in names.items():
-        if env not in envs:
-            continue
-        each = planned[name]
-        config = rlcore.compose(each.recipe)
-        assert config.env.train.max_episode_steps == tasks[name].limit
-        assert config.env.eval.max_episode_steps == tasks[name].limit
-        demonstrations, episodes = each.tables[0]
-        assert config.collect.episodes_per_task == demonstrations
-        assert config.runner.max_epochs * episodes_of_update(config) == episodes
-        if name != "mt10":  # which names its benchmark
-            assert config.env.train.tasks == config.env.eval.tasks == list(each.tasks)
-        assert rlcore.compose(each.recipe, *Arm(**entries["expo"]).settings).algorithm == (
-            config.algorithm
-        )
+    each = planned[name]
+    tasks = read_experts()[0][name]
+    expo = Arm(**entries["expo"]).settings
+    config = rlcore.compose(each.recipe)
+    assert config.env.train.max_episode_steps == config.env.eval.max_episode_steps == tasks.limit
+    demonstrations, episodes = each.tables[0]
+    assert config.collect.episodes_per_task == demonstrations
+    assert config.runner.max_epochs * episodes_of_update(config) == episodes
+    if name != "mt10":  # its recipe names the benchmark
+        assert config.env.train.tasks == config.env.eval.tasks == list(each.tasks)
+    others = rlcore.compose(str(RECIPES / RECIPE), "env.*.tasks=[reach-v3]", *expo)
+    for part in ("algorithm", "sft", "rollout"):
+        assert getattr(config, part) == getattr(others, part), part
+    assert config.actor.optim == others.actor.optim
+    assert config.actor.global_batch_size == others.actor.global_batch_size
+    assert rlcore.compose(each.recipe, *expo).algorithm == config.algorithm
 
 
 def test_libero_has_a_plateau_with_its_few_validation_starts(tmp_path: Path):
