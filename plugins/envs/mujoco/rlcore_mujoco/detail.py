@@ -21,6 +21,7 @@ from rlcore_simulation.simplify import Mesh
 from rlcore_mujoco.model import Kept
 from rlcore_mujoco.nearness import Sight, at_rest, camera_at_rest
 from rlcore_mujoco.still import can_keep
+from rlcore_mujoco.textures import reduce_textures
 from rlcore_mujoco.view import View
 
 # Arrays of a model that hold positions and orientations. Episodes change some of them, and the
@@ -43,19 +44,22 @@ def drawn_model(model: mujoco.MjModel, view: View) -> mujoco.MjModel:
     """Return the model whose geometry is uploaded to render `model` with the cameras of a view.
 
     Returns:
-        copy of `model` with simplified meshes; `model` itself for exact detail, or if one of the
-        cameras moves, because a moving camera may come near to any geom.
+        copy of `model` with smaller textures and simplified meshes; `model` itself for exact
+        detail. Meshes stay if one of the cameras moves, because it may come near to any geom.
     """
     cameras = view.cameras.values()
-    if view.detail == EXACT or not all(camera_at_rest(model, camera) for camera in cameras):
+    if view.detail == EXACT:
         return model
     simplified = copy.copy(model)
+    height = max(camera.height for camera in cameras)
+    reduce_textures(simplified, height)
+    if not all(camera_at_rest(model, camera) for camera in cameras):
+        return simplified
     if model in _built:
         _built[model].put(simplified)
     caches_statics = all(
         can_keep(model, view, model.camera(camera.name).id) for camera in view.cameras.values()
     )
-    height = max(camera.height for camera in view.cameras.values())
     _simplify_primitives(simplified, height, flat=not caches_statics)
     geoms = drawn_meshes(model, view)
     if len(geoms):
