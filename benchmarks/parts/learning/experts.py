@@ -63,7 +63,7 @@ def play(task: str, recipe: str) -> Expert:
     config = rlcore.compose(
         *base(recipe),
         f"env.*.tasks=[{task}]",
-        "env.train.num_processes=0",
+        "env.train.num_processes=1",  # some envs need another interpreter
         "env.train.total_num_envs=1",
     )
     env, spec = build_checked_env(config, "train", 1)
@@ -72,7 +72,12 @@ def play(task: str, recipe: str) -> Expert:
         played = [
             len(each.actions) if each.success else None
             for each in env.demonstrate(
-                episodes, action_noise=0.0, speed=1.0, stride=LONGEST, seed=0, max_steps=LONGEST
+                episodes,
+                action_noise=0.0,
+                speed=1.0,
+                stride=config.collect.stride or LONGEST,
+                seed=0,
+                max_steps=LONGEST,
             )
         ]
     finally:
@@ -110,6 +115,12 @@ def derive() -> dict[str, TaskSet]:
         present = [filled.get(task, task) for task in each.tasks]
         # a benchmark's task whose expert is too weak says nothing of the limit
         steps = [step for task in present if (step := experts[task].steps) is not None]
+        if not steps and each.limit is None:
+            raise ConfigError(
+                f"set {name}: the experts of {', '.join(present)} solve less than 95% of their "
+                "training starts, so that no time limit follows from them",
+                hint=f"set limit of {name} in benchmarks/sets.yaml",
+            )
         sets[name] = TaskSet(present, each.limit or time_limit(steps), filled)
     write_experts(sets, experts)
     return sets

@@ -173,7 +173,10 @@ def commands(sheet: Sheet) -> list[str]:
     run, the arm of that recipe with its start."""
     line = f"python benchmarks/learning.py {sheet.name}"
     recipe = sheet.planned.recipe
-    return [line] if is_file(recipe) else [line, f"rlcore train {recipe}    # start and EXPO alone"]
+    if is_file(recipe):
+        return [line]
+    method = sheet.planned.imitated.upper()
+    return [line, f"rlcore train {recipe}    # start and {method} alone"]
 
 
 def measured(sheet: Sheet) -> str:
