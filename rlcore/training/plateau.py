@@ -67,11 +67,18 @@ class Round:
 def has_plateaued(rates: Sequence[float]) -> bool:
     """Return whether the last two doublings gained less than :data:`MIN_GAIN` each.
 
+    A doubling counts only after a round with a success: a policy comes nearer to the goal, and its
+    loss falls, long before its first success.
+
     Args:
         rates: success rate after each round; a doubling's gain is the difference to the rate
             before it.
     """
-    gains = [round(after - before, 9) for before, after in pairwise(rates)]  # 0.31 - 0.28 < 0.03
+    gains = [
+        round(after - before, 9)  # 0.31 - 0.28 < 0.03
+        for before, after in pairwise(rates)
+        if before > 0
+    ]
     return len(gains) >= 2 and max(gains[-2:]) < MIN_GAIN
 
 
@@ -103,9 +110,10 @@ def train_to_plateau(session: Session, data: str | Path) -> tuple[dict[str, Any]
         stopped = f"two doublings gained less than {MIN_GAIN:g} each (sft.until=plateau)"
     else:
         stopped = f"sft.max_doublings={sft.max_doublings}"
+        happened = "success had stopped rising" if any(rates) else "any validation start was solved"
         session.progress.line(
-            f"warning: {stopped} ended supervised training before success had stopped rising: the "
-            "starting policy is not at its plateau"
+            f"warning: {stopped} ended supervised training before {happened}: the starting policy "
+            "is not at its plateau"
         )
     session.progress.line(f"sft: the starting policy is the one after {best.steps} steps")
     history = {

@@ -80,9 +80,9 @@ class SFTConfig(Settings):
     until: str = key(
         "what ends training: max_steps, that many steps, or fewer with patience; plateau, success "
         "in at least 200 episodes on validation starts of env.eval: the number of steps is doubled "
-        "until two doublings in a row gained less than 3 points each, and the weights with the "
-        "highest success, the first of equals, are kept; each doubling has a new optimizer, and "
-        "its own warm-up and schedule of the learning rate",
+        "until two doublings in a row gained less than 3 points each (after the first "
+        "success), and the weights with the highest success, the first of equals, are kept; each "
+        "doubling has a new optimizer, and its own warm-up and schedule of the learning rate",
         MAX_STEPS,
         choices=(MAX_STEPS, UNTIL_PLATEAU),
         when=WHEN_ENABLED,

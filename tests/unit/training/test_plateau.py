@@ -22,6 +22,9 @@ from rlcore.training.plateau import best_round, has_plateaued
         ([0.28, 0.309, 0.338], True),  # 2.9 points are not
         ([0.50, 0.40, 0.30], True),  # a fall is no gain
         ([0.50, 0.40, 0.45], False),  # a gain counts from the round before
+        ([0.0, 0.0, 0.0], False),  # no success yet
+        ([0.0, 0.0, 0.01, 0.02], False),  # one doubling after the first success gained little
+        ([0.0, 0.01, 0.01, 0.02], True),  # two did
     ],
 )
 def test_training_ends_after_two_doublings_that_gained_little(
