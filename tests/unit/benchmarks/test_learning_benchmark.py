@@ -503,7 +503,7 @@ def test_arms_of_a_set_with_another_model_compose(tmp_path: Path):
     arms = {name: Arm(**entries[name]) for name in planned.arms}
     tasks = TaskSet(planned.tasks, 117)
     table = Table(
-        "oft", tasks, 0, 10, 1536, arms, tmp_path, planned.imitated, recipe=planned.recipe
+        "oft", tasks, 0, 2, 576, arms, tmp_path, planned.imitated, recipe=planned.recipe
     )
     rft, grpo = (
         rlcore.compose(*table.command(name, Records(tmp_path, "c1"))[1:])
