@@ -20,7 +20,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
+from itertools import dropwhile, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -67,18 +67,15 @@ class Round:
 def has_plateaued(rates: Sequence[float]) -> bool:
     """Return whether the last two doublings gained less than :data:`MIN_GAIN` each.
 
-    A doubling counts only after a round with a success: a policy comes nearer to the goal, and its
-    loss falls, long before its first success.
+    Doublings before the first success don't count: a policy comes nearer to the goal, and its loss
+    falls, long before it succeeds.
 
     Args:
         rates: success rate after each round; a doubling's gain is the difference to the rate
             before it.
     """
-    gains = [
-        round(after - before, 9)  # 0.31 - 0.28 < 0.03
-        for before, after in pairwise(rates)
-        if before > 0
-    ]
+    since = [*dropwhile(lambda rate: rate == 0, rates)]  # the first success
+    gains = [round(after - before, 9) for before, after in pairwise(since)]  # 0.31 - 0.28 < 0.03
     return len(gains) >= 2 and max(gains[-2:]) < MIN_GAIN
 
 

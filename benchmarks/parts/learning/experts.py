@@ -67,6 +67,8 @@ def play(task: str, recipe: str) -> Expert:
         "env.train.total_num_envs=1",
     )
     env, spec = build_checked_env(config, "train", 1)
+    # where a chunk is one motion, its length decides what the expert does
+    stride = config.collect.stride if spec.whole_chunks else LONGEST
     episodes = [Episode(0, trial) for trial in spec.trials("train")[:STARTS]]
     try:
         played = [
@@ -75,7 +77,7 @@ def play(task: str, recipe: str) -> Expert:
                 episodes,
                 action_noise=0.0,
                 speed=1.0,
-                stride=config.collect.stride or LONGEST,
+                stride=stride,
                 seed=0,
                 max_steps=LONGEST,
             )

@@ -23,8 +23,8 @@ def render_detail_key(when: Sequence[When] = ()) -> Any:
         when: conditions under which the key applies: see :func:`rlcore.config.schema.key`.
     """
     return key(
-        "geometry of frames drawn on a CPU: exact, as the scene has it; pixel, as much as the "
-        "pixels can show: faster, and other pixels here and there; in the manifest",
+        "geometry and textures of frames drawn on a CPU: exact, as the scene has them; pixel, as "
+        "much as the pixels can show: faster, and other pixels here and there; in the manifest",
         EXACT,
         choices=DETAILS,
         when=when,

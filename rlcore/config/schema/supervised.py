@@ -88,7 +88,8 @@ class SFTConfig(Settings):
         when=WHEN_ENABLED,
     )
     max_doublings: int = key(
-        "doublings after which training ends though success still rises; a warning says so",
+        "doublings after which training ends though success still rises, or there is none yet; a "
+        "warning says so",
         6,
         minimum=2,
         maximum=20,

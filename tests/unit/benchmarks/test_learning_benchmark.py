@@ -502,9 +502,7 @@ def test_arms_of_a_set_with_another_model_compose(tmp_path: Path):
     planned = sets["buttons_oft"]
     arms = {name: Arm(**entries[name]) for name in planned.arms}
     tasks = TaskSet(planned.tasks, 117)
-    table = Table(
-        "oft", tasks, 0, 2, 576, arms, tmp_path, planned.imitated, recipe=planned.recipe
-    )
+    table = Table("oft", tasks, 0, 2, 576, arms, tmp_path, planned.imitated, recipe=planned.recipe)
     rft, grpo = (
         rlcore.compose(*table.command(name, Records(tmp_path, "c1"))[1:])
         for name in ("rft", "grpo_tokens")

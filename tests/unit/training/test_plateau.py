@@ -25,6 +25,8 @@ from rlcore.training.plateau import best_round, has_plateaued
         ([0.0, 0.0, 0.0], False),  # no success yet
         ([0.0, 0.0, 0.01, 0.02], False),  # one doubling after the first success gained little
         ([0.0, 0.01, 0.01, 0.02], True),  # two did
+        ([0.2, 0.0, 0.1, 0.1], False),  # from 0 to 0.1 is a gain
+        ([0.01, 0.0, 0.0], True),
     ],
 )
 def test_training_ends_after_two_doublings_that_gained_little(

@@ -27,8 +27,8 @@ from rlcore_env_libero.spec import env_spec, view_of
 class Scenes:
     """Cache of the compiled scenes of one process, by task.
 
-    A scene takes seconds to compile and much memory: 0.1 GB with stand-ins, 0.8 GB with LIBERO's
-    own assets and two cameras. A row in it takes milliseconds and little memory. So the cache keeps
+    A scene takes seconds to compile and much memory: 0.1 GB with stand-ins, near 1 GB with
+    LIBERO's own assets. A row in it takes milliseconds and little memory. So the cache keeps
     the scenes that rows are playing, and of the other scenes the `config.cached_tasks` most
     recently used ones.
 

@@ -61,8 +61,8 @@ class LiberoConfig(MujocoEnvConfig):
         when=When("stand_ins", (False,)),
     )
     cached_tasks: int = key(
-        "compiled tasks that a process keeps for the next episode while no row plays them (100 MB "
-        "or more each; a task takes up to seconds to compile)",
+        "compiled tasks that a process keeps for the next episode while no row plays them (0.1 GB "
+        "each with stand-ins, near 1 GB with LIBERO's assets; a task takes seconds to compile)",
         10,
         minimum=0,
     )

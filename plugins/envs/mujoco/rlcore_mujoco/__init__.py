@@ -6,6 +6,7 @@
     env      rlcore Env of simulators on MuJoCo: `make_env`
     render   frames: `prepare_model` before the first one, then one `Renderers` per process
     detail   meshes simplified to the resolution of the frames: `env.*.render_detail=pixel`
+    textures textures reduced to it
     model    save and restore what an episode changes in a compiled model: `Kept`
     physics  partial forward passes
 

@@ -1,9 +1,9 @@
-"""Simplify the rendered meshes to the resolution of the frames.
+"""Simplify the rendered geometry to the resolution of the frames.
 
 The renderer uploads the geometry of a scene once, from a model. This module makes that model: a
-copy of the simulated one, in which visual meshes have fewer faces. The number of faces depends on
-the nearest distance of the cameras to the mesh. The simulation does not use the copy, so states are
-bitwise identical.
+copy of the simulated one, in which visual meshes have fewer faces, and textures fewer texels. The
+number of faces depends on the nearest distance of the cameras to the mesh. The simulation does not
+use the copy, so states are bitwise identical.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ def reduce_textures(model: mujoco.MjModel, height: int) -> None:
 
     Each texel of the smaller texture is the mean of a block. GL itself computes such means for
     pixels that cover several texels (mipmaps), but from the full texture, which costs memory:
-    LIBERO has textures of 4096 x 4096 texels, for each task and camera.
+    LIBERO has textures of 4096 x 4096 texels, which are uploaded for each task and camera.
 
     Args:
         model: model to change. A side that is odd is not halved any more, nor the other one, and

@@ -215,6 +215,7 @@ def test_a_camera_that_moves_draws_exact_meshes(body: str, moves: bool) -> None:
     <mujoco>
       <asset>
         <mesh name="ball" vertex="{numbers(points)}" face="{numbers(faces)}" scale=".02 .02 .02"/>
+        <texture name="large" type="2d" builtin="flat" width="1024" height="512"/>
       </asset>
       <worldbody>
         <body>{inside}<geom type="mesh" mesh="ball"/></body>
@@ -224,6 +225,8 @@ def test_a_camera_that_moves_draws_exact_meshes(body: str, moves: bool) -> None:
     seen = View({"wrist": Camera("wrist", 32, 32)}, detail=PIXEL)
     drawn = drawn_model(model, seen)
     assert (drawn.mesh_facenum[0] == model.mesh_facenum[0]) == moves
+    assert (drawn.tex_height[0], drawn.tex_width[0]) == (256, 512)  # 16 times 32 rows at most
+    assert (model.tex_height[0], model.tex_width[0]) == (512, 1024)
 
 
 def test_a_free_body_comes_as_near_to_a_still_camera_as_moving_ones() -> None:
