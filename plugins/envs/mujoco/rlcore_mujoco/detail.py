@@ -45,7 +45,8 @@ def drawn_model(model: mujoco.MjModel, view: View) -> mujoco.MjModel:
 
     Returns:
         copy of `model` with smaller textures and simplified meshes; `model` itself for exact
-        detail. Meshes stay if one of the cameras moves, because it may come near to any geom.
+        detail. Its meshes are exact if one of the cameras moves, because such a camera may come
+        near to any geom.
     """
     cameras = view.cameras.values()
     if view.detail == EXACT:

@@ -20,12 +20,13 @@ def reduce_textures(model: mujoco.MjModel, height: int) -> None:
     LIBERO has textures of 4096 x 4096 texels, which are uploaded for each task and camera.
 
     Args:
-        model: model to change. A side that is odd is not halved any more, nor the other one, and
-            textures of cubes and skies stay.
+        model: model to change. Textures of cubes and skies are not reduced, and other textures only
+            until one of their sides is odd.
         height: height of the highest frame, in pixels.
     """
     for number in np.nonzero(model.tex_type == mujoco.mjtTexture.mjTEXTURE_2D.value)[0]:
-        rows, columns = int(model.tex_height[number]), int(model.tex_width[number])
+        rows = int(model.tex_height[number])
+        columns = int(model.tex_width[number])
         side = 1  # of a block of texels that becomes one
         while max(rows, columns) > LONGEST * height * side and not (
             rows % (2 * side) or columns % (2 * side)
@@ -35,5 +36,6 @@ def reduce_textures(model: mujoco.MjModel, height: int) -> None:
         first = model.tex_adr[number]
         texels = model.tex_data[first : first + math.prod(blocks)].reshape(blocks)
         means = np.rint(texels.mean(axis=(1, 3), dtype=np.float32)).astype(np.uint8)
-        model.tex_height[number], model.tex_width[number] = means.shape[:2]
+        model.tex_height[number] = means.shape[0]
+        model.tex_width[number] = means.shape[1]
         model.tex_data[first : first + means.size] = means.ravel()
