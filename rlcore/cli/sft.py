@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rlcore.cli.request import Request
-from rlcore.cli.verbs import Verb, run_verb
+from rlcore.cli.verbs import AUTO_RESUME, Verb, run_verb
 from rlcore.config.schema import RunConfig
 
-SFT = Verb("sft", "rlcore.training.sft:run", purpose="supervised")
+SFT = Verb("sft", "rlcore.training.sft:run", purpose="supervised", resumes=AUTO_RESUME)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from rlcore.checks.facts import Facts
 
 RESUME = "rlcore resume RUN continues from the last checkpoint"
+AUTO_RESUME = "the same command with runner.auto_resume=true goes on with what the run has left"
 SWEEP_COMMAND = "sweep"  # command of rlcore-sweeps
 Configure = Callable[[Request, Sequence[str]], RunConfig]
 
@@ -57,7 +58,7 @@ class Verb:
             takes the configuration, the values of `loop_flags`, and as `given` the paths of the
             overridden keys.
         purpose: purpose of the command, whatever the configuration says.
-        resumes: whether it can resume an earlier run.
+        resumes: how a run that ended early goes on, in words; empty if it can't be resumed.
         call: function of the Python API that runs it; None for :func:`rlcore.api.start`.
         plays_train: returns whether it plays `env.train` even if the configuration only evaluates.
     """
@@ -69,7 +70,7 @@ class Verb:
     loop_flags: tuple[str, ...] = ()
     further_sides: str | None = None
     purpose: Purpose = "updates"
-    resumes: bool = False
+    resumes: str = ""
     call: Callable[[Draft], object] | None = None
     plays_train: Callable[[Request], bool] = lambda request: False
 
@@ -237,7 +238,7 @@ def _failure_file_hint(verb: Verb) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        user_error = file_error(error, RESUME) if verb.resumes else None
+        user_error = file_error(error, verb.resumes) if verb.resumes else None
         if user_error is None:
             raise
         raise user_error from error

@@ -101,6 +101,8 @@ class Record:
         versions: versions of torch and :data:`PACKAGES`.
         own_start: like `starts`, of the policy that an arm with another model began from; empty if
             the run began from the start's weights.
+        at_plateau: of a start, whether imitation gained nothing more (`sft.until=plateau`); None of
+            other cells, and of a start that was kept before this was.
     """
 
     commit: str
@@ -115,6 +117,7 @@ class Record:
     overrides: Sequence[str] = field(default_factory=tuple)
     versions: Mapping[str, str] = field(default_factory=dict)
     own_start: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    at_plateau: bool | None = None
 
     @property
     def outcomes(self) -> Outcomes:
@@ -219,21 +222,21 @@ def measured(
     """
     summary = json.loads(run.folder.summary.read_text())
     evaluations = run.evaluations()
-    seconds = summary["seconds"]
     curve: list[tuple[float, float]] = []
     if cell.run in (START, DEMONSTRATIONS):
         evaluation = evaluations["sft"]
         history = json.loads((run.folder.path / "sft.json").read_text())
         samples = history["steps"] * history["batch_size"]
-        phases = ("sft",)
+        seconds = history["seconds"]  # of all rounds, also of those before a resume
     elif cell.run == OWN_SUCCESSES:
         evaluation = evaluations["control"]
         samples = summary["control"]["samples"]
-        phases = ("control",)
+        seconds = summary["seconds"]["control"]
     else:
         evaluation = _kept(evaluations, "best", "after")
         samples = policy_work(run).samples
         phases = ("rollout", "update", "sync")
+        seconds = sum(summary["seconds"].get(phase, 0.0) for phase in phases)
         curve = [
             (line["env/episodes"] or 0, round((line["env/episodes"] or 0) * rate))
             for line in run.metrics()
@@ -247,11 +250,12 @@ def measured(
         protocol=_protocol(evaluation.protocol),
         curve=curve,
         episodes=summary["episodes"],
-        seconds=round(sum(seconds.get(phase, 0.0) for phase in phases), 1),
+        seconds=round(seconds, 1),
         samples=samples,
         overrides=list(overrides),
         versions=versions(run.config().env.eval.env_type),
         own_start=_digits(evaluations["before"].episodes) if "before" in evaluations else {},
+        at_plateau=summary.get("plateau", {}).get("reached") if cell.run == START else None,
     )
 
 

@@ -302,9 +302,10 @@ def row(sheet: Sheet, cell: Cell, gains: Mapping[tuple[Cell, str], Difference]) 
     to_controls = [
         gain(gains[cell, control]) if (cell, control) in gains else "" for control in CONTROLS
     ]
+    rising = ", not at its plateau" if record.at_plateau is False else ""
     return [
         seed,
-        cell.run,
+        f"{cell.run}{rising}",
         rate(success_rate([*record.outcomes.values()])),
         to_start,
         *to_controls,

@@ -1,7 +1,7 @@
 """Play runs side by side, one a core, and go on with what an earlier call has left.
 
 A run's command stands beside its folder, in NAME.command. If it is still the same, the run goes on
-there: training resumes from its last checkpoint, supervised training begins again.
+there: training resumes from its last checkpoint, supervised training from its last complete round.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def begin_job(job: Job, records: Records, core: int) -> subprocess.Popen[bytes]:
     command = place.with_suffix(".command")
     same = command.is_file() and command.read_text() == shlex.join(words) + "\n"
     finished = (place / "summary.json").is_file()
-    resumable = words[0] == "train" and (place / "config.yaml").is_file()
+    resumable = (place / "config.yaml").is_file()
     if not same or not (finished or resumable):
         shutil.rmtree(place, ignore_errors=True)
         write_text(command, shlex.join(words) + "\n")

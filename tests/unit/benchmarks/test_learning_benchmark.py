@@ -194,7 +194,7 @@ def sheet_of(tmp_path: Path) -> Any:
 
     records = Records(tmp_path, "c1")
     kept = {
-        START: record("c1", a=" ".join(["00"] * 40)),
+        START: replace(record("c1", a=" ".join(["00"] * 40)), at_plateau=False),
         DEMONSTRATIONS: record("c1", a=" ".join(["11"] * 38 + ["00"] * 2)),
         "ppo": record("c1", a=" ".join(["00"] * 38 + ["01"] * 2)),
         "grpo": record("c0", a="11"),
@@ -224,6 +224,7 @@ def test_a_page_begins_with_where_a_control_wins_and_shows_one_commit(tmp_path: 
     assert "All figures are of c1." in text
     rows = {line.split(" | ")[1]: line for line in text.splitlines() if line.startswith("| 0 | ")}
     assert "| 0.950 [" in rows["control-demonstrations"]  # 38 of 40
+    assert "start, not at its plateau" in rows
     assert "| 38 / 2 / 0 | 96 | 64 | 10 |" in rows["ppo"]
     assert "| -0.925 [" in rows["ppo"]  # 2 of 80 passes less 76 of 80
     assert "not run: played by another commit" in rows["grpo"]
