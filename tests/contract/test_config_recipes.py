@@ -129,9 +129,9 @@ def test_the_prompts_of_shipped_recipes_keep_their_length():
     assert found == {
         "maniskill_put_on_plate_grpo_openvlaoft_tiny": 41,
         "maniskill_put_on_plate_rft_openvlaoft_tiny": 41,
+        "metaworld_expo_openvlaoft_tiny": 32,
         "metaworld_grpo_openvlaoft_tiny": 32,
         "metaworld_ppo_openvla_tiny": 32,
-        "metaworld_rft_openvlaoft_tiny": 32,
         "robotwin_handover_block_grpo_openvlaoft_tiny": 64,
     }
 

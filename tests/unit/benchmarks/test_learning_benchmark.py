@@ -500,15 +500,16 @@ def test_arms_of_a_set_with_another_model_compose(tmp_path: Path):
     import rlcore
 
     sets, entries = listed()
-    planned = sets["buttons_oft"]
+    planned = sets["presses_oft"]
     arms = {name: Arm(**entries[name]) for name in planned.arms}
-    tasks = TaskSet(planned.tasks, 117)
-    table = Table("oft", tasks, 0, 2, 576, arms, tmp_path, planned.imitated, recipe=planned.recipe)
-    rft, grpo = (
+    tasks = TaskSet(planned.tasks, 104)
+    table = Table("oft", tasks, 0, 1, 576, arms, tmp_path, planned.imitated, recipe=planned.recipe)
+    rft, grpo, expo = (
         rlcore.compose(*table.command(name, Records(tmp_path, "c1"))[1:])
-        for name in ("rft", "grpo_tokens")
+        for name in ("rft", "grpo_tokens", "expo")
     )
-    assert (rft.sft.control, grpo.sft.control) == ("own_successes", None)
+    assert (rft.sft.control, grpo.sft.control) == (None, None)
+    assert expo.sft.control == "own_successes"
 
 
 @pytest.mark.parametrize(
@@ -517,7 +518,7 @@ def test_arms_of_a_set_with_another_model_compose(tmp_path: Path):
         ("push_cube", "maniskill", "openpi"),
         ("libero_object", "libero", "openpi"),
         ("mt10", "metaworld", "openpi"),
-        ("buttons_oft", "metaworld", "openvla_oft"),
+        ("presses_oft", "metaworld", "openvla_oft"),
         ("put_on_plate", "maniskill", "openvla_oft"),
         ("stack_blocks", "robotwin", "openpi"),
     ],
@@ -541,7 +542,7 @@ def test_a_recipe_has_the_settings_of_its_set(name: str, env: str, model: str):
     demonstrations, episodes = each.tables[0]
     assert config.collect.episodes_per_task == demonstrations
     assert config.runner.max_epochs * episodes_of_update(config) == episodes
-    if name in ("push_cube", "libero_object", "buttons_oft"):  # the others' envs have the tasks
+    if name in ("push_cube", "libero_object", "presses_oft"):  # the others' envs have the tasks
         assert config.env.train.tasks == config.env.eval.tasks == list(each.tasks)
     others = rlcore.compose(str(RECIPES / RECIPE), "env.*.tasks=[reach-v3]", *shown)
     optim = others.actor.optim
@@ -551,7 +552,8 @@ def test_a_recipe_has_the_settings_of_its_set(name: str, env: str, model: str):
         sft = replace(sft, lr=2e-3)
     assert (config.algorithm, config.rollout) == (others.algorithm, others.rollout)
     assert (config.sft, config.actor.optim) == (sft, optim)
-    assert config.actor.global_batch_size == others.actor.global_batch_size
+    few = name == "presses_oft"  # its three demonstrations have fewer frames than a usual batch
+    assert config.actor.global_batch_size == (64 if few else others.actor.global_batch_size)
     assert rlcore.compose(each.recipe, *shown).algorithm == config.algorithm
 
 
