@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rlcore.checks.facts import Facts
 
 RESUME = "rlcore resume RUN continues from the last checkpoint"
-AUTO_RESUME = "the same command with runner.auto_resume=true goes on with what the run has left"
+AUTO_RESUME = "the same command with runner.auto_resume=true continues the run"
 SWEEP_COMMAND = "sweep"  # command of rlcore-sweeps
 Configure = Callable[[Request, Sequence[str]], RunConfig]
 
@@ -58,7 +58,7 @@ class Verb:
             takes the configuration, the values of `loop_flags`, and as `given` the paths of the
             overridden keys.
         purpose: purpose of the command, whatever the configuration says.
-        resumes: how a run that ended early goes on, in words; empty if it can't be resumed.
+        resumes: a sentence on how to continue an interrupted run; empty if none can be resumed.
         call: function of the Python API that runs it; None for :func:`rlcore.api.start`.
         plays_train: returns whether it plays `env.train` even if the configuration only evaluates.
     """

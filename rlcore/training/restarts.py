@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 def run_stages(
     assembly: Assembly, stages: Callable[[Session, resume.Saved | None], Result]
 ) -> Result:
-    """Open a session, run the stages in it, and return what they return.
+    """Open a session, run the stages in it, and return their result.
 
     With `runner.auto_resume`, an unfinished run in the folder of the run is resumed, and so is this
     one after a worker failed or ran out of memory.

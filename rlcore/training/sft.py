@@ -41,7 +41,7 @@ from rlcore.training.supervised_phase import (
 def run(assembly: Assembly) -> Path:
     """Run `rlcore sft`: collect or read demonstrations, train, evaluate; return the checkpoint.
 
-    With `runner.auto_resume`, an unfinished run in its folder goes on with what that has left, see
+    With `runner.auto_resume`, an unfinished run in its folder is continued, see
     :func:`starting_policy`.
 
     Raises:
