@@ -125,7 +125,6 @@ def main() -> int:
                 folder=runs.absolute() / records.commit / options.set,
                 overrides=options.override,
                 recipe=planned.recipe,
-                imitated=planned.imitated,
             )
             for seed in options.seeds
         ]

@@ -127,8 +127,8 @@ def test_the_prompts_of_shipped_recipes_keep_their_length():
             env = env_spec(load_plugins(), "env.train", config.env.train)
             found[name] = resolve(config.actor.model, env).prompt_length
     assert found == {
+        "maniskill_put_on_plate_expo_openvlaoft_tiny": 41,
         "maniskill_put_on_plate_grpo_openvlaoft_tiny": 41,
-        "maniskill_put_on_plate_rft_openvlaoft_tiny": 41,
         "metaworld_expo_openvlaoft_tiny": 32,
         "metaworld_grpo_openvlaoft_tiny": 32,
         "metaworld_ppo_openvla_tiny": 32,

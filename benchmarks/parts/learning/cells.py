@@ -34,7 +34,6 @@ CODE = (
     "plugins",
     "configs/experiment/*_expo_pi0_tiny.yaml",
     "configs/experiment/*_expo_openvlaoft_tiny.yaml",
-    "configs/experiment/*_rft_openvlaoft_tiny.yaml",
     "benchmarks/experiment",
     "benchmarks/sets.yaml",
     "benchmarks/experts.json",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from parts.learning.cells import CONTROLS, START, Cell, Outcomes, Record, Records
-from parts.learning.sets import SUFFIX, Expert, Planned, TaskSet, is_file
+from parts.learning.sets import IMITATED, SUFFIX, Expert, Planned, TaskSet, is_file
 from rlcore.runs.statistics import Difference, SuccessRate, paired_difference, success_rate
 
 SEEDS = (0, 1)
@@ -175,7 +175,7 @@ def commands(sheet: Sheet) -> list[str]:
     recipe = sheet.planned.recipe
     if is_file(recipe):
         return [line]
-    method = sheet.planned.imitated.upper()
+    method = IMITATED.upper()
     return [line, f"rlcore train {recipe}    # start and {method} alone"]
 
 
@@ -194,7 +194,7 @@ def measured(sheet: Sheet) -> str:
 def headline(sheet: Sheet) -> str:
     """Return the first line: where a control wins, where an arm does, and how much is not run."""
     gains = sheet.gains_over_seeds()
-    own = f"imitation of {sheet.planned.imitated}'s successes"
+    own = f"imitation of {IMITATED}'s successes"
     names = ("more imitation of the demonstrations", own)
     controls = dict(zip(CONTROLS, names, strict=True))
     named: dict[str, list[str]] = {"lost": [], "won": [], "even": []}

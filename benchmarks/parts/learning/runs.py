@@ -18,7 +18,7 @@ from parts.learning.cells import (
     Records,
     digest,
 )
-from parts.learning.sets import RECIPE, ROOT, TaskSet, is_file
+from parts.learning.sets import IMITATED, RECIPE, ROOT, TaskSet, is_file
 from rlcore.config.schema import RunConfig
 from rlcore.contracts.errors import CheckpointError, ConfigError
 
@@ -83,7 +83,6 @@ class Table:
         seed, demonstrations, episodes: see :class:`parts.learning.cells.Cell`.
         arms: arms to play.
         folder: folder of the runs of this code and set.
-        imitated: the arm whose successes the control of own successes imitates.
         overrides: overrides of a trial; those of `algorithm.` are for arms alone.
         recipe: on what the runs are based (:func:`base`), unless their arm names another.
     """
@@ -95,7 +94,6 @@ class Table:
     episodes: int
     arms: Mapping[str, Arm]
     folder: Path
-    imitated: str
     overrides: Sequence[str] = field(default_factory=tuple)
     recipe: str = RECIPE
 
@@ -110,7 +108,7 @@ class Table:
 
     def cells(self, run: str) -> list[Cell]:
         """Return the cells that a run fills."""
-        return [self.cell(run), *([self.cell(OWN_SUCCESSES)] if run == self.imitated else [])]
+        return [self.cell(run), *([self.cell(OWN_SUCCESSES)] if run == IMITATED else [])]
 
     def next_runs(self, wanted: Sequence[str], records: Records) -> list[str]:
         """Return the runs that can be played now: those that miss a cell and wait for no other.
@@ -122,7 +120,7 @@ class Table:
             wanted: arms and controls. A control of own successes is played with its arm.
             records: the finished cells.
         """
-        imitated = {self.imitated} if OWN_SUCCESSES in wanted else set()
+        imitated = {IMITATED} if OWN_SUCCESSES in wanted else set()
         arms = [name for name in self.arms if name in {*wanted, *imitated}]
         missing = [name for name in arms if not all(map(records.finished, self.cells(name)))]
         control = DEMONSTRATIONS in wanted and not missing and not self.is_long_enough(records)
@@ -191,7 +189,7 @@ class Table:
             words += [weights, *NO_PLATEAU, "sft.max_steps=0"]
         else:
             words += OWN_START
-        if run == self.imitated:
+        if run == IMITATED:
             words.append("sft.control=own_successes")
         config = rlcore.compose(*words, draft=True)
         updates = self._updates(config)

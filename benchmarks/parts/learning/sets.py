@@ -22,6 +22,8 @@ RECIPE = "learning.yaml"
 """What a set's runs are based on, unless the set names another recipe."""
 SUFFIX = "-v3"
 """End of the env's task names, which pages often leave out."""
+IMITATED = "expo"
+"""Arm whose successful episodes the control of own successes imitates."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,6 @@ class Planned:
     recipe: str = RECIPE
     tables: Sequence[tuple[int, int]] = ((1, 576), (5, 576), (1, 1152))
     arms: Sequence[str] = ("rft", "ppo", "grpo", "expo", "sac")
-    imitated: str = "expo"
     limit: int | None = None
     note: str = ""
 
