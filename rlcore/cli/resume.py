@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlcore.api import config_to_resume, train
-from rlcore.cli import verbs
 from rlcore.cli.request import ALL_FILES, TRUST, Form, Request
 from rlcore.cli.verbs import SWEEP_COMMAND, Verb, delegate_to, run_verb
 from rlcore.config.catalog import BY_RECIPE, is_folder
@@ -22,7 +21,7 @@ RESUME = Verb(
         takes_folder=True,
         sweeps=False,
     ),
-    resumes=verbs.RESUME,
+    resumes=True,
     call=train,
 )
 

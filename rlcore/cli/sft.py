@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rlcore.cli.request import Request
-from rlcore.cli.verbs import AUTO_RESUME, Verb, run_verb
-from rlcore.config.schema import RunConfig
+from rlcore.cli.verbs import Verb, run_verb
+from rlcore.config.overrides import overridden_keys
+from rlcore.config.schema import AlgorithmConfig, RunConfig
+from rlcore.config.warning import warn
 
-SFT = Verb("sft", "rlcore.training.sft:run", purpose="supervised", resumes=AUTO_RESUME)
+SFT = Verb("sft", "rlcore.training.sft:run", purpose="supervised")
+SUPERVISED = ("sft.enabled=true", "actor.model.add_value_head=false")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -17,5 +21,16 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
-    """Compose a configuration with supervised training enabled, so that its needs are checked."""
-    return SFT.compose(request, ["sft.enabled=true", *overrides])
+    """Compose a configuration with supervised training enabled, so that its needs are checked.
+
+    The algorithm of a recipe is left out, and its critic with it. So `rlcore resume` continues the
+    supervised training of the run, without reinforcement learning after it.
+    """
+    config = SFT.compose(request, [*SUPERVISED, *overrides])
+    if config.sft.enabled:
+        given = [key for key in sorted(overridden_keys(overrides)) if key.startswith("algorithm.")]
+        if given:
+            warn(f"rlcore sft ignores {', '.join(given)}: it trains without an algorithm")
+        config = replace(config, algorithm=AlgorithmConfig(name=""))
+        config.freeze()
+    return config

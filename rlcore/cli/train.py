@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rlcore.api import train
-from rlcore.cli.verbs import RESUME, Verb, run_verb
+from rlcore.cli.verbs import Verb, run_verb
 
-TRAIN = Verb("train", "rlcore.training.train:run", resumes=RESUME, call=train)
+TRAIN = Verb("train", "rlcore.training.train:run", resumes=True, call=train)
 
 
 def main(arguments: Sequence[str]) -> int:

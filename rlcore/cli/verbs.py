@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from rlcore.checks.facts import Facts
 
 RESUME = "rlcore resume RUN continues from the last checkpoint"
-AUTO_RESUME = "the same command with runner.auto_resume=true continues the run"
 SWEEP_COMMAND = "sweep"  # command of rlcore-sweeps
 Configure = Callable[[Request, Sequence[str]], RunConfig]
 
@@ -58,7 +57,7 @@ class Verb:
             takes the configuration, the values of `loop_flags`, and as `given` the paths of the
             overridden keys.
         purpose: purpose of the command, whatever the configuration says.
-        resumes: a sentence on how to continue an interrupted run; empty if none can be resumed.
+        resumes: whether it can resume an earlier run.
         call: function of the Python API that runs it; None for :func:`rlcore.api.start`.
         plays_train: returns whether it plays `env.train` even if the configuration only evaluates.
     """
@@ -70,7 +69,7 @@ class Verb:
     loop_flags: tuple[str, ...] = ()
     further_sides: str | None = None
     purpose: Purpose = "updates"
-    resumes: str = ""
+    resumes: bool = False
     call: Callable[[Draft], object] | None = None
     plays_train: Callable[[Request], bool] = lambda request: False
 
@@ -238,7 +237,7 @@ def _failure_file_hint(verb: Verb) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        user_error = file_error(error, verb.resumes) if verb.resumes else None
+        user_error = file_error(error, RESUME) if verb.resumes else None
         if user_error is None:
             raise
         raise user_error from error

@@ -10,7 +10,6 @@ from typing import Any
 
 from rlcore.checks.limits import judged_checkpoints
 from rlcore.config.schema import OWN_SUCCESSES
-from rlcore.contracts.errors import CheckpointError
 from rlcore.files.atomic import remove_folder, sync, write_text
 from rlcore.files.damaged_files import read_json
 from rlcore.runs.kept import Choice
@@ -25,9 +24,7 @@ from rlcore.training.control_work import ControlWork
 from rlcore.training.evaluate import conclude, evaluate, evaluate_to_choose
 from rlcore.training.evaluation_record import keep
 from rlcore.training.plateau import train_to_plateau
-from rlcore.training.restarts import run_stages
-from rlcore.training.resume import Saved, rewind_run_folder
-from rlcore.training.session import Session
+from rlcore.training.session import Session, open_session
 from rlcore.training.supervised_phase import (
     load_policy,
     save_policy,
@@ -39,31 +36,11 @@ from rlcore.training.supervised_phase import (
 
 
 def run(assembly: Assembly) -> Path:
-    """Run `rlcore sft`: collect or read demonstrations, train, evaluate; return the checkpoint.
-
-    With `runner.auto_resume`, an unfinished run in its folder is continued, see
-    :func:`starting_policy`.
-
-    Raises:
-        CheckpointError: that run has begun reinforcement learning.
-        UserError, KeyboardInterrupt: see :func:`rlcore.training.restarts.run_stages`.
-    """
-    return run_stages(assembly, _stages)
-
-
-def _stages(session: Session, saved: Saved | None) -> Path:
-    if saved is None:
+    """Run `rlcore sft`: collect or read demonstrations, train, evaluate; return the checkpoint."""
+    with open_session(assembly) as session:
         try_policy(session)
-    elif saved.step:
-        raise CheckpointError(
-            f"{saved.folder.path} has made {saved.step} updates of reinforcement learning, so "
-            "rlcore sft can't go on with it",
-            hint=f"rlcore resume {saved.folder.path}; or another runner.logger.experiment_name",
-        )
-    else:
-        rewind_run_folder(session, saved)
-    path = starting_policy(session)
-    finish(session, path)
+        path = starting_policy(session)
+        finish(session, path)
     return path
 
 

@@ -17,11 +17,16 @@ from statistics import fmean
 from rlcore.checks.further_sides import FORGETTING, PLATEAU
 from rlcore.config.schema import RunnerConfig
 from rlcore.config.schema.supervised import DEMONSTRATIONS
+from rlcore.contracts.errors import MicroBatchError, WorkerError
 from rlcore.runs.checkpoint import POLICY
 from rlcore.runs.history import read_history
 from rlcore.runs.summary import Summary
 from rlcore.runs.tables import EpisodeResult, success_by_start
 from rlcore.training import checkpoint_trial, resume, session_state
+from rlcore.training.after_node_loss import (
+    on_remaining_nodes,
+    with_smaller_micro_batches,
+)
 from rlcore.training.assembly import SAMPLING, Assembly
 from rlcore.training.async_loop import AsyncLoop
 from rlcore.training.callbacks import HookError
@@ -29,8 +34,7 @@ from rlcore.training.checkpoints import trains_on, write_checkpoint
 from rlcore.training.evaluate import conclude, evaluate, evaluate_to_choose, sampling_warning
 from rlcore.training.evaluation_record import keep
 from rlcore.training.limits import checkpoint_is_due
-from rlcore.training.restarts import run_stages
-from rlcore.training.session import Session
+from rlcore.training.session import Session, open_session
 from rlcore.training.sft import finish, starting_policy, train_control
 from rlcore.training.supervised_phase import load_policy
 from rlcore.training.sync_loop import SyncLoop
@@ -51,10 +55,28 @@ def run(assembly: Assembly) -> Summary:
         KeyboardInterrupt: the run was asked to stop. If updates were being made, a checkpoint was
             written first.
     """
-    return run_stages(assembly, _stages)
+    runner = assembly.config.runner
+    requested = assembly
+    with contextlib.ExitStack() as holds:
+        saved = None
+        if runner.resume_dir is not None or runner.auto_resume:
+            saved = resume.find(assembly, holds)
+        while True:
+            folder, at = (None, None) if saved is None else (saved.folder, saved.name)
+            with open_session(assembly, folder=folder, at=at, holds=holds) as session:
+                try:
+                    return _run_stages(session, saved)
+                except (WorkerError, MicroBatchError) as error:
+                    saved = resume.after_failure(session, error, saved)
+                    out_of_memory = isinstance(error, MicroBatchError)
+            if out_of_memory:
+                requested = with_smaller_micro_batches(
+                    requested, assembly.placement.world_size("actor")
+                )
+            assembly = on_remaining_nodes(requested)
 
 
-def _stages(session: Session, saved: resume.Saved | None) -> Summary:
+def _run_stages(session: Session, saved: resume.Saved | None) -> Summary:
     config = session.config
     if saved is not None:
         resume.rewind_run_folder(session, saved)

@@ -126,37 +126,24 @@ def test_a_run_that_ends_after_any_round_goes_on_to_the_same_bits(
     with plugged_in(again):
         go_on(run)
     assert again.played == [later for later in STEPS if later > steps]
+    assert_same(whole, run)
     same_start(whole, run)
 
 
 def test_supervised_training_alone_goes_on_from_its_last_round(tmp_path: Path) -> None:
     places = {name: [*WORDS, f"runner.logger.log_path={tmp_path / name}"] for name in ("a", "b")}
-    named = ["runner.logger.experiment_name=run", "runner.auto_resume=true"]
-    assert main(["sft", *places["a"], *named]) == 0
+    named = "runner.logger.experiment_name=run"
+    assert main(["sft", *places["a"], named]) == 0
     with plugged_in(Rounds(STEPS[0])):
-        assert main(["sft", *places["b"], *named]) != 0
+        assert main(["sft", *places["b"], named]) != 0
     again = Rounds()
     with plugged_in(again):
-        assert main(["sft", *places["b"], *named]) == 0
+        assert main(["resume", str(tmp_path / "b/run")]) == 0
     assert again.played == [*STEPS[1:]]
     same_start(tmp_path / "a/run", tmp_path / "b/run")
 
 
-def test_supervised_training_leaves_a_run_with_updates_alone(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = start(tmp_path, "sft.until=max_steps")
-    (run / "summary.json").unlink()  # the run ended after its update
-    before = sorted(run.rglob("*.safetensors"))
-    place = [f"runner.logger.log_path={tmp_path}", "runner.logger.experiment_name=run"]
-    words = ["sft", *WORDS, "sft.until=max_steps", *place, "runner.auto_resume=true"]
-    assert main(words) == CheckpointError.exit_code
-    assert "rlcore resume" in capsys.readouterr().err
-    assert sorted(run.rglob("*.safetensors")) == before
-
-
 def same_start(one: Path, other: Path) -> None:
-    assert_same(one, other)
     ours, theirs = (load_file(run / "sft/model.safetensors") for run in (one, other))
     assert all(ours[name].equal(theirs[name]) for name in ours) and ours.keys() == theirs.keys()
     assert summary_of(one)["plateau"] == summary_of(other)["plateau"]

@@ -120,6 +120,15 @@ def test_an_interrupted_run_is_resumed_to_the_same_end(learned: Path, run: Path,
     assert outcome(run) == outcome(learned)
 
 
+def test_an_algorithm_is_left_out(learned: Path, log_path: Path, capsys):
+    """So no reinforcement learning follows when it is resumed: see above."""
+    assert main(["sft", *words(log_path, "run", "algorithm=ppo", "algorithm.gamma=0.9")]) == 0
+    assert "warning: rlcore sft ignores algorithm.gamma" in capsys.readouterr().err
+    run = log_path / "run"
+    assert outcome(run) == outcome(learned)
+    assert (run / "config.yaml").read_text().count("gamma") == 0
+
+
 @pytest.mark.parametrize(
     "more",
     [

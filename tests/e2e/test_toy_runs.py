@@ -169,7 +169,7 @@ def test_the_error_of_a_simulator_has_one_short_traceback(log_path: Path, capsys
     assert "toy_env.py" in text and "group.py" not in text and "loop/" not in text
 
 
-@pytest.mark.parametrize("verb", ["collect", "eval"])
+@pytest.mark.parametrize("verb", ["sft", "collect", "eval"])
 def test_a_command_that_resumes_no_run_says_so(verb: str, log_path: Path, capsys):
     words = [verb, "env=toy", "model=toy", "algorithm=ppo", f"runner.logger.log_path={log_path}"]
     assert main([*words, "runner.resume_dir=elsewhere"]) == ConfigError.exit_code

@@ -168,7 +168,7 @@ class Table:
             f"runner.logger.experiment_name={self.place(run).name}",
         ]
         verb = "train" if run in self.arms else "sft"
-        return [verb, *self._settings(run, records), *place, "runner.auto_resume=true"]
+        return [verb, *self._settings(run, records), *place]
 
     def _settings(self, run: str, records: Records) -> list[str]:
         start = self.place(START)
@@ -194,7 +194,7 @@ class Table:
         config = rlcore.compose(*words, draft=True)
         updates = self._updates(config)
         words.append(f"runner.max_epochs={updates}")
-        return words
+        return [*words, "runner.auto_resume=true"]
 
     def _base(self, recipe: str | None = None) -> list[str]:
         tasks = ",".join(self.tasks.tasks)

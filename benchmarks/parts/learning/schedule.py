@@ -123,13 +123,14 @@ def begin_job(job: Job, records: Records, core: int) -> subprocess.Popen[bytes]:
     _wait_for_previous(place)
     command = place.with_suffix(".command")
     same = command.is_file() and command.read_text() == shlex.join(words) + "\n"
-    finished = (place / "summary.json").is_file()
-    resumable = (place / "config.yaml").is_file()
-    if not same or not (finished or resumable):
+    finished = same and (place / "summary.json").is_file()
+    resumes = same and (place / "config.yaml").is_file() and not finished
+    if not finished and not resumes:
         shutil.rmtree(place, ignore_errors=True)
         write_text(command, shlex.join(words) + "\n")
-        finished = False
     _say(f"{job}: {'was finished' if finished else f'on core {core}'}")
+    if resumes:
+        words = ["resume", str(place)]
     program = ["-c", ""] if finished else ["-m", "rlcore_sweeps.job_process"]
     arguments = [sys.executable, *program, str(os.getpid()), str(core), *words]
     with place.with_suffix(".log").open("ab") as log:
