@@ -48,6 +48,7 @@ class Countdown:
     """
 
     def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
         self.left = seconds
         self._seen = time.monotonic()
 
@@ -57,6 +58,10 @@ class Countdown:
         self.left -= min(now - self._seen, 2 * TICK)
         self._seen = now
         return self.left <= 0
+
+    def restart(self) -> None:
+        """Begin again with all seconds."""
+        self.left = self._seconds
 
 
 @dataclass(eq=False)
@@ -111,9 +116,12 @@ class Watchdog:
             if ready and not self._done.is_set():
                 for number in os.read(self._read, 64):
                     self._on_signal(number)
-            for limit in [] if self._debugged() else list(self.limits):
+            for limit in list(self.limits):
                 if limit.countdown.expired():
-                    self._end_with(limit)
+                    if self._debugged():
+                        limit.countdown.restart()
+                    else:
+                        self._end_with(limit)
             if self._end_in is not None and self._end_in.expired():
                 number = self._received[-1]
                 _end(f"{signals.final_message(number)}\n", signals.exit_code(number))
@@ -121,7 +129,9 @@ class Watchdog:
     def _debugged(self) -> bool:
         """Check whether a debugger is attached, which may pause the main thread for any time.
 
-        pdb traces the frames of the main thread; the debuggers of editors are pydevd.
+        pdb traces the frames of the main thread; the debuggers of editors are pydevd. Call this
+        rarely: to walk the frames of a running thread has crashed Python 3.11 (in
+        `PyFrame_GetBack`).
         """
         stack = traceback.walk_stack(sys._current_frames()[self._main])
         return "pydevd" in sys.modules or any(frame.f_trace for frame, _ in stack)

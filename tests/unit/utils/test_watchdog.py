@@ -65,7 +65,7 @@ def test_a_hanging_thread_ends_with_the_error_of_its_limit():
     until_gone(child)
 
 
-def test_a_debugger_suspends_the_limit():
+def test_a_limit_begins_again_under_a_debugger():
     code = (
         "import pdb\n"  # before the limit: it takes a while on a busy machine
         "with watchdog.guard(1.0), watchdog.time_limit(WorkerError('it hangs'), 0.8):\n"
