@@ -12,7 +12,6 @@ from rlcore.config.schema import AlgorithmConfig, RunConfig
 from rlcore.config.warning import warn
 
 SFT = Verb("sft", "rlcore.training.sft:run", purpose="supervised")
-SUPERVISED = ("sft.enabled=true", "actor.model.add_value_head=false")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -23,10 +22,11 @@ def main(arguments: Sequence[str]) -> int:
 def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
     """Compose a configuration with supervised training enabled, so that its needs are checked.
 
-    The algorithm of a recipe is left out, and its critic with it. So `rlcore resume` continues the
-    supervised training of the run, without reinforcement learning after it.
+    The algorithm of a recipe is left out, so that `rlcore resume` continues the supervised training
+    of the run, without reinforcement learning after it. The policy has the critic that the
+    algorithm needs, as in the checkpoints of its runs.
     """
-    config = SFT.compose(request, [*SUPERVISED, *overrides])
+    config = SFT.compose(request, ["sft.enabled=true", *overrides])
     if config.sft.enabled:
         given = [key for key in sorted(overridden_keys(overrides)) if key.startswith("algorithm.")]
         if given:

@@ -120,13 +120,16 @@ def test_an_interrupted_run_is_resumed_to_the_same_end(learned: Path, run: Path,
     assert outcome(run) == outcome(learned)
 
 
-def test_an_algorithm_is_left_out(learned: Path, log_path: Path, capsys):
-    """So no reinforcement learning follows when it is resumed: see above."""
+def test_the_algorithm_of_a_recipe_is_left_out(log_path: Path, capsys):
     assert main(["sft", *words(log_path, "run", "algorithm=ppo", "algorithm.gamma=0.9")]) == 0
     assert "warning: rlcore sft ignores algorithm.gamma" in capsys.readouterr().err
     run = log_path / "run"
-    assert outcome(run) == outcome(learned)
-    assert (run / "config.yaml").read_text().count("gamma") == 0
+    ended = results(run)
+    (run / "summary.json").unlink()  # it was killed in its evaluation
+    assert main(["resume", str(run)]) == 0
+    assert results(run) == ended
+    assert [path.name for path in (run / "checkpoints").glob("step_*")] == ["step_000000"]
+    assert "algorithm=NAME" in refusal(capsys, "resume", str(run))
 
 
 @pytest.mark.parametrize(
