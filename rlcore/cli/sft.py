@@ -28,9 +28,10 @@ def configure(request: Request, overrides: Sequence[str]) -> RunConfig:
     """
     config = SFT.compose(request, ["sft.enabled=true", *overrides])
     if config.sft.enabled:
-        given = [key for key in sorted(overridden_keys(overrides)) if key.startswith("algorithm.")]
-        if given:
-            warn(f"rlcore sft ignores {', '.join(given)}: it trains without an algorithm")
+        keys = sorted(overridden_keys(overrides))
+        ignored = [key for key in keys if key.startswith("algorithm.")]
+        if ignored:
+            warn(f"rlcore sft ignores {', '.join(ignored)}: it trains without an algorithm")
         config = replace(config, algorithm=AlgorithmConfig(name=""))
         config.freeze()
     return config

@@ -130,8 +130,7 @@ class Watchdog:
         """Check whether a debugger is attached, which may pause the main thread for any time.
 
         pdb traces the frames of the main thread; the debuggers of editors are pydevd. Call this
-        rarely: to walk the frames of a running thread has crashed Python 3.11 (in
-        `PyFrame_GetBack`).
+        rarely: walking the frames of a running thread may crash Python 3.11, in `PyFrame_GetBack`.
         """
         stack = traceback.walk_stack(sys._current_frames()[self._main])
         return "pydevd" in sys.modules or any(frame.f_trace for frame, _ in stack)
