@@ -54,7 +54,9 @@ class Spans:
     """Recorder of spans.
 
     Durations are those of `time.perf_counter_ns`, which never steps back, so spans of one row never
-    overlap. :meth:`take` adds the offset to the clock that all nodes share.
+    overlap. :meth:`take` adds the offset to the clock that all nodes share. The offset is read once
+    per recorder: two readings differ by microseconds, and by more when the process is interrupted
+    between the two clocks, which would let the last span of one call overlap the first of the next.
 
     Args:
         on: whether anything is recorded.
@@ -67,6 +69,7 @@ class Spans:
         self._spans: list[Span] = []  # times by perf_counter_ns
         self._dropped = 0
         self._last_call: int | None = None
+        self._offset = time.time_ns() - time.perf_counter_ns()
 
     def measure(self, row: str, name: str, *, group: bool = False) -> AbstractContextManager[None]:
         """Return a context that records its block as a span.
@@ -85,9 +88,9 @@ class Spans:
 
     def take(self) -> Taken:
         """Return the spans since the last call, and forget them."""
-        offset = time.time_ns() - time.perf_counter_ns()
         taken = [
-            span._replace(begin=span.begin + offset, end=span.end + offset) for span in self._spans
+            span._replace(begin=span.begin + self._offset, end=span.end + self._offset)
+            for span in self._spans
         ]
         dropped = self._dropped
         self._spans = []

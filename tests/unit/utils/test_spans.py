@@ -27,6 +27,20 @@ def test_spans_are_times_of_the_common_clock_and_taken_once():
     assert spans.take() == ([], 0)
 
 
+def test_spans_of_two_calls_of_take_never_overlap(monkeypatch):
+    """Nor do they when the process is interrupted between its two clocks."""
+    spans = Spans(on=True)
+    with spans.measure("calls", "first"):
+        pass
+    [first] = spans.take().spans
+    late = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: late() - 10**9)
+    with spans.measure("calls", "second"):
+        pass
+    [second] = spans.take().spans
+    assert first.end <= second.begin
+
+
 def test_a_block_that_raises_is_recorded():
     spans = Spans(on=True)
     with pytest.raises(KeyError), spans.measure("policy", "forward"):
