@@ -146,6 +146,7 @@ class Facts:
                 self.counted,
                 self.config.actor.model.precision,
                 reference=needs.reference_logprobs,
+                averaged=needs.policy_ema is not None,
                 networks=needs.networks,
                 batch=batch(len(processes)),
                 shares=self.placement.shards,

@@ -20,6 +20,7 @@ from rlcore.checks.pace import time_row
 from rlcore.checks.plan_command import plan_command
 from rlcore.checks.variants import fitting_variant
 from rlcore.config.schema import RunnerConfig
+from rlcore.contracts.specs import AlgorithmNeeds
 from rlcore.placement import joins
 from rlcore.placement.memory import (
     BYTES,
@@ -123,8 +124,14 @@ def _disk(facts: Facts) -> Iterator[Row]:
     """Check the disk space for the checkpoints that are stored at once."""
     config = facts.config
     spec = facts.counted
-    reference = facts.needs is not None and facts.needs.reference_logprobs
-    need = memory_per_process("actor", spec, config.actor.model.precision, reference=reference)
+    needs = facts.needs or AlgorithmNeeds()
+    need = memory_per_process(
+        "actor",
+        spec,
+        config.actor.model.precision,
+        reference=needs.reference_logprobs,
+        averaged=needs.policy_ema is not None,
+    )
     size = need.weights
     if not config.supervised_only:  # else there is no learner
         size += need.state - BYTES["fp32"] * spec.trainable_parameters  # no gradients

@@ -442,6 +442,9 @@ class AlgorithmNeeds:
         policy_steps: most optimizer steps of the policy in an update; None: their number depends on
             the rollouts.
         final_policy_steps: further ones in the last update.
+        policy_ema: t of the moving average of the policy's weights, w' <- (1 - t) w' + t w after
+            each step that trains the policy. The average acts and is saved. None: the trained
+            weights do. Not for algorithms that compare log-probs (`exact_logprobs`).
         samples: largest number of decisions for each row that its acting head asks of the policy in
             one forward, for the memory estimate.
         draws: its acting head uses the random keys of a decision also in an evaluation without
@@ -465,6 +468,7 @@ class AlgorithmNeeds:
     limited_updates: bool = False
     policy_steps: int | None = None
     final_policy_steps: int = 0
+    policy_ema: float | None = None
     samples: int = 1
     draws: bool = False
 

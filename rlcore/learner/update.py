@@ -29,6 +29,7 @@ from rlcore.contracts.trajectory import Trajectory
 from rlcore.demonstrations.datasets import SupervisedSamples
 from rlcore.learner import collectives, dtensor, trained_parameters
 from rlcore.learner.acting import ActingPolicy, without_acting_networks
+from rlcore.learner.average import AveragedWeights
 from rlcore.learner.learning import METRIC_NAMES, UpdateLearning
 from rlcore.learner.micro_batches import MicroBatches
 from rlcore.learner.networks import Networks, make_networks
@@ -136,6 +137,14 @@ class Learner:
         self._keeps = needs.replay or keeps
         self._replay = ReplayStore(self._keeps or ReplayNeeds(0), policy.spec, env, self._device)
         self._reference = ReferenceWeights(groups["policy"] if needs.reference_logprobs else ())
+        if needs.policy_ema is not None and needs.exact_logprobs:
+            raise AlgorithmError(
+                f"algorithm {algorithm_config.name}: AlgorithmNeeds.policy_ema must be None with "
+                f"exact_logprobs, got {needs.policy_ema}: the average plays, and the trained "
+                "weights would be compared with it",
+                hint="AlgorithmNeeds(exact_logprobs=False), if it compares no log-probs",
+            )
+        self._averaged = AveragedWeights(groups["policy"], needs.policy_ema)
         self.remarks: dict[str, str] = {}
 
     def teach(self, samples: SupervisedSamples, reward: float = 1.0) -> None:
@@ -198,8 +207,10 @@ class Learner:
             reshard=self._reshard,
             lr_factors=self._optimizer.adapted_lr_factors,
         )
-        weights_before = self._optimizer.sample()
-        metrics, counts = self._steps(self._algorithm.updates(learning))
+        with self._averaged.training():
+            weights_before = self._optimizer.sample()
+            metrics, counts = self._steps(self._algorithm.updates(learning))
+            weights_moved = self._optimizer.differs_from(weights_before)
         self._judge_skipped_steps(update, counts)
         steps = counts.applied.total()
         shrunk = collectives.all_max(size_before - self._micro.size)
@@ -214,9 +225,7 @@ class Learner:
             "train/actor/optimizer_steps": float(steps),
             "train/actor/skipped_steps": float(counts.skipped.total()),
             "train/actor/zero_gradient_steps": float(counts.zero_gradient),
-            "train/actor/weights_moved": float(
-                collectives.all_max(self._optimizer.differs_from(weights_before))
-            ),
+            "train/actor/weights_moved": float(collectives.all_max(weights_moved)),
             "train/actor/trained_samples": collectives.all_sum(counts.samples),
             "train/actor/policy_samples": collectives.all_sum(counts.policy_samples),
             **learning.statistics,
@@ -288,6 +297,8 @@ class Learner:
             metrics.merge(step_metrics)
             metrics.add(self._grad_norms(step, report))
             self._networks.update_targets(step.trains)
+            if "policy" in step.trains:
+                self._averaged.add()
             counts.applied[groups] += 1
             counts.samples += step.samples
             counts.policy_samples += step.samples if "policy" in step.trains else 0
@@ -357,6 +368,7 @@ class Learner:
         yield from self._optimizer.tensors()
         yield from self._networks.tensors()
         yield from self._reference.tensors
+        yield from self._averaged.tensors()
 
     @property
     def share(self) -> tuple[int, int] | None:
@@ -402,7 +414,8 @@ class Learner:
     def state_dict(self) -> dict[str, Any]:
         """Return `{"tensors": {name: tensor}, "state": JSON values}`.
 
-        The state is that of the optimizer, the reference weights and, on rank 0, the networks.
+        The state is that of the optimizer, the reference weights, the average of the weights and,
+        on rank 0, the networks.
         Tensors of sharded parameters have the local rows.
 
         With adapters, the trained parameters are included. A saved policy has its adapters merged
@@ -411,6 +424,7 @@ class Learner:
         saved = self._optimizer.state_dict()
         tensors = {f"{OPTIMIZER}{name}": tensor for name, tensor in saved["tensors"].items()}
         tensors |= self._reference.state_dict()
+        tensors |= self._averaged.state_dict()
         if collectives.rank() == 0:
             tensors |= self._networks.state_dict()
         if self._actor.model.is_lora:
@@ -435,4 +449,5 @@ class Learner:
             {"tensors": optimizer_tensors, "state": saved["state"]["optimizer"]}
         )
         self._reference.load_state_dict(tensors)
+        self._averaged.load_state_dict(tensors)
         self._networks.load_state_dict(tensors)

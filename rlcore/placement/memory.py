@@ -65,8 +65,8 @@ class MemoryNeed:
     Attributes:
         weights: weights of the policy, and in a process that does not learn, of the algorithm's
             networks that act.
-        state: state of learning: gradients, optimizer state, master copies, reference weights, and
-            the algorithm's networks with theirs.
+        state: state of learning: gradients, optimizer state, master copies, reference weights, the
+            average of the weights, and the algorithm's networks with theirs.
         acting: further memory while the process acts: activations and cached keys and values.
         gathered: parameters that sharding gathers while the process learns.
         stepping: temporary memory of the optimizer's step.
@@ -132,6 +132,7 @@ def memory_per_process(
     precision: str,
     *,
     reference: bool = False,
+    averaged: bool = False,
     networks: Sequence[NetworkNeeds] = (),
     batch: Batch | None = None,
     shares: int = 1,
@@ -152,6 +153,8 @@ def memory_per_process(
         actor            P b  +  12 T (gradients and AdamW's two moments, in fp32)
                          +  4 T (master copies in fp32, if b = 2)
                          +  T b (reference weights, if algorithm.kl_beta needs them)
+                         +  T (4 + b) (moving average, with algorithm.policy_ema, and the weights
+                            that it follows)
                          +  16 N (networks of the algorithm with N parameters), 20 N with a target
                             network
                          +  the larger of M a, and 4 T on accelerators (where AdamW steps all
@@ -181,6 +184,7 @@ def memory_per_process(
         spec: spec of the policy.
         precision: "fp32" or "bf16".
         reference: whether the actor holds reference weights.
+        averaged: whether the actor holds a moving average of the policy's weights.
         networks: networks of the algorithm.
         batch: largest batches of the process; None for empty ones.
         shares: number of processes that shard the parameters.
@@ -206,6 +210,7 @@ def memory_per_process(
         host += _WHILE_JOINED * batch.demonstrations * _demonstration_bytes(spec)
         masters = 1 if size < _FP32 else 0
         per_parameter = (1 + _ADAMW_MOMENTS + masters) * _FP32 + int(reference) * size
+        per_parameter += int(averaged) * (_FP32 + size)
         state = per_parameter * spec.trainable_parameters
         stepping = 0 if on_cores else _FP32 * spec.trainable_parameters
     if learns and shares > 1:

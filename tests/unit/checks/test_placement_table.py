@@ -103,6 +103,12 @@ def test_reference_weights_and_caches_of_acting_are_counted():
     assert cells(lines, "rollout+actor")[0][-1] == f"{6 + host / GIB:.2f} GiB"
 
 
+def test_the_average_of_the_weights_is_counted():
+    # of 100 trained parameters, in fp32: 400 bytes of the average and 400 of the trained weights
+    bare = most("actor", policy(1000, 100))
+    assert most("actor", policy(1000, 100), averaged=True) == bare + 800
+
+
 def test_the_transport_of_weights_is_shown():
     plan = make_plan(
         ClusterConfig(component_placement={"env": "0", "rollout": "0-1", "actor": "2"}),

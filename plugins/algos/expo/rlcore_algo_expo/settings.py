@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rlcore_off_policy.average import policy_ema_key
 from rlcore_off_policy.sizes import WIDTH, actor_parameters, critic_parameters
 from rlcore_off_policy.time_limits import time_limits_key
 
@@ -156,6 +157,7 @@ class ExpoConfig(AlgorithmConfig):
         0,
         minimum=0,
     )
+    policy_ema: float | None = policy_ema_key()
     imitation_batch_size: int = key(
         "decisions and frames in the batch of a supervised step", 64, minimum=1
     )
@@ -247,6 +249,7 @@ def needs(config: ExpoConfig) -> AlgorithmNeeds:
         or (config.edit_imitation > 0 and config.edit_imitation_end is not None),
         policy_steps=config.imitation_steps,
         final_policy_steps=config.final_imitation_steps,
+        policy_ema=config.policy_ema,
         samples=config.samples,
         draws=config.samples > 1 or config.edits > 0,
     )

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rlcore_off_policy.average import policy_ema_key
+
 from rlcore.config.schema import AlgorithmConfig, key
 from rlcore.contracts.errors import ConfigError
 from rlcore.contracts.specs import AlgorithmNeeds, NetworkNeeds, ReplayNeeds
@@ -42,6 +44,7 @@ class RFTConfig(AlgorithmConfig):
         [],
         minimum=0,
     )
+    policy_ema: float | None = policy_ema_key()
     replay_mib: int = key(
         "MiB of own successes in the replay, over all actor processes; the oldest are dropped "
         "first",
@@ -73,4 +76,5 @@ def needs(config: RFTConfig) -> AlgorithmNeeds:
         imitation=True,
         episode_shift=config.episode_shift,
         policy_steps=config.steps,
+        policy_ema=config.policy_ema,
     )

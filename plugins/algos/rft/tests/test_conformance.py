@@ -23,6 +23,11 @@ class TestRFTWithExploration(ReplayConformance):
     settings = {"steps": 10, "explore": [0.0, 0.5]}
 
 
+class TestRFTWithAverage(ReplayConformance):
+    name = "rft"
+    settings = {"steps": 10, "policy_ema": 0.1}
+
+
 def test_rft_explores_in_one_way(refused):
     with refused(ConfigError, "episode_shift", "explore"):
         needs(RFTConfig(episode_shift=0.1, explore=[0.0, 0.2]))
