@@ -15,9 +15,10 @@ from rlcore.runs.learner_state import AVERAGE, TRAINED, Rows
 class AveragedWeights:
     """The exponential moving average (EMA) of parameters, w' <- (1 - t) w' + t w after a step.
 
-    Between updates the parameters have the average, so that it acts and is saved; within an update
-    they have the weights that are trained. Of sharded parameters the local rows are kept. The first
-    update makes the copies, as the policy then has the weights from which it starts.
+    Between updates the parameters hold the average, so that it acts and is saved; within an update
+    they hold the weights that are trained. The first update copies both from the policy, because
+    weights may be loaded after this object is made. Copies of sharded parameters have the local
+    rows.
 
     Args:
         parameters: the policy's parameters.
@@ -65,7 +66,7 @@ class AveragedWeights:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return average and trained weights on the host, by name; of sharded parameters, the local
-        rows. Before the first update there are none."""
+        rows. The result is empty before the first update."""
         return {
             f"{prefix}{index}": tensor.cpu().clone()
             for prefix, tensors in ((AVERAGE, self._average), (TRAINED, self._trained))
