@@ -125,6 +125,12 @@ def algorithm_gets_what_it_learns_from(facts: Facts) -> Iterator[str]:
     if needs is None or policy is None:
         return
     name = config.algorithm.name
+    if needs.policy_ema is not None and (needs.exact_logprobs or not 0 < needs.policy_ema <= 1):
+        yield (
+            f"algorithm must not be {name}: its AlgorithmNeeds.policy_ema must be in (0, 1], and "
+            "None for an algorithm that compares log-probs (exact_logprobs), because the average "
+            f"of the weights acts, got {needs.policy_ema}"
+        )
     if needs.exact_logprobs and not policy.has_logprobs:
         yield (
             f"algorithm must not be {name}, which compares log-probs: the decisions of "
@@ -143,11 +149,12 @@ def algorithm_gets_what_it_learns_from(facts: Facts) -> Iterator[str]:
             "or sft.enabled be true, which collects them, got null and false"
         )
     yield from _targets_of_demonstrations(facts, needs.demonstration_chunks, policy)
-    if (needs.replay or needs.networks) and facts.placement.shards > 1:
+    undivided = needs.replay or needs.networks or needs.policy_ema is not None
+    if undivided and facts.placement.shards > 1:
         yield (
             f"actor.fsdp_config.sharding_strategy must be no_shard with these settings of {name}: "
-            "processes that divide parameters can't yet learn from a replay or train networks of "
-            "the algorithm, got "
+            "processes that divide parameters can't yet learn from a replay, average weights or "
+            "train networks of the algorithm, got "
             f"{config.actor.fsdp_config.sharding_strategy}"
         )
 

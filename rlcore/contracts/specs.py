@@ -443,8 +443,9 @@ class AlgorithmNeeds:
             the rollouts.
         final_policy_steps: further ones in the last update.
         policy_ema: t of the moving average of the policy's weights, w' <- (1 - t) w' + t w after
-            each step that trains the policy. The average acts and is saved. None: the trained
-            weights do. Not for algorithms that compare log-probs (`exact_logprobs`).
+            each step that trains the policy. The average acts and is saved; within an update, the
+            policy has the trained weights. None: the trained weights act. Not for algorithms that
+            compare log-probs (`exact_logprobs`).
         samples: largest number of decisions for each row that its acting head asks of the policy in
             one forward, for the memory estimate.
         draws: its acting head uses the random keys of a decision also in an evaluation without

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from rlcore.learner import dtensor
-from rlcore.runs.learner_state import AVERAGE, TRAINED, Rows
+from rlcore.runs.learner_state import AVERAGE, TRAINED
 
 
 class AveragedWeights:
@@ -17,8 +17,8 @@ class AveragedWeights:
 
     Between updates the parameters hold the average, so that it acts and is saved; within an update
     they hold the weights that are trained. The first update copies both from the policy, because
-    weights may be loaded after this object is made. Copies of sharded parameters have the local
-    rows.
+    weights may be loaded after this object is made. Every rank holds an equal average: an algorithm
+    that needs one is refused if processes divide the parameters.
 
     Args:
         parameters: the policy's parameters.
@@ -35,29 +35,22 @@ class AveragedWeights:
     def training(self) -> Iterator[None]:
         """Give the parameters the trained weights inside this context, and the average after it."""
         if not self._trained:
-            self._trained = [local.clone() for local in self._locals()]
-            self._average = [local.float().clone() for local in self._locals()]
-        self._write(self._trained)
+            average = [parameter.detach().float().clone() for parameter in self._parameters]
+            self._trained = [parameter.detach().clone() for parameter in self._parameters]
+            self._average = average
+        _copy(self._parameters, self._trained)
         try:
             yield
-        finally:
-            self._trained = [local.clone() for local in self._locals()]
-            self._write(self._average)
+        finally:  # without an allocation, which would fail again after an error for lack of memory
+            _copy(self._trained, self._parameters)
+            _copy(self._parameters, self._average)
 
     @torch.no_grad()
     def add(self) -> None:
-        """Add the current weights to the average. To be called after a step that trains them."""
+        """Add the current weights to the average, after a step that trained them."""
         if self._average:
-            weights = [local.float() for local in self._locals()]
+            weights = [parameter.float() for parameter in self._parameters]
             torch._foreach_lerp_(self._average, weights, self._factor)
-
-    def _locals(self) -> list[Tensor]:
-        return [dtensor.local_shard(parameter.detach()) for parameter in self._parameters]
-
-    @torch.no_grad()
-    def _write(self, weights: Sequence[Tensor]) -> None:
-        for local, tensor in zip(self._locals(), weights, strict=True):
-            local.copy_(tensor)
 
     def tensors(self) -> Iterator[Tensor]:
         """Yield the average and the trained weights."""
@@ -65,30 +58,28 @@ class AveragedWeights:
         yield from self._trained
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return average and trained weights on the host, by name; of sharded parameters, the local
-        rows. The result is empty before the first update."""
+        """Return copies of average and trained weights on the host, by name; empty before the first
+        update."""
         return {
             f"{prefix}{index}": tensor.cpu().clone()
             for prefix, tensors in ((AVERAGE, self._average), (TRAINED, self._trained))
             for index, tensor in enumerate(tensors)
-            if dtensor.is_saved_here(self._parameters[index], tensor)
         }
 
-    def load_state_dict(self, tensors: Mapping[str, Tensor | Rows]) -> None:
-        """Load the result of :meth:`state_dict`, with all rows of sharded parameters.
+    def load_state_dict(self, tensors: Mapping[str, Any]) -> None:
+        """Load the result of :meth:`state_dict`; tensors of other components are ignored.
 
         Without them, as in a checkpoint of a run that had no average, both begin with the policy's
         weights in the next update.
         """
-        self._average = []
-        self._trained = []
-        if f"{AVERAGE}0" not in tensors:
-            return
-        for index, parameter in enumerate(self._parameters):
-            local = dtensor.local_shard(parameter.detach())
-            average = torch.empty_like(local, dtype=torch.float32)
-            average.copy_(dtensor.rows_for(tensors[f"{AVERAGE}{index}"], parameter))
-            self._average.append(average)
-            trained = torch.empty_like(local)
-            trained.copy_(dtensor.rows_for(tensors[f"{TRAINED}{index}"], parameter))
-            self._trained.append(trained)
+        names = range(len(self._parameters) if f"{AVERAGE}0" in tensors else 0)
+        place = [self._parameters[index].device for index in names]
+        self._average = [tensors[f"{AVERAGE}{index}"].to(place[index]).clone() for index in names]
+        self._trained = [tensors[f"{TRAINED}{index}"].to(place[index]).clone() for index in names]
+
+
+@torch.no_grad()
+def _copy(to: Sequence[Tensor], source: Sequence[Tensor]) -> None:
+    """Copy values from tensor to tensor."""
+    for target, tensor in zip(to, source, strict=True):
+        target.copy_(tensor)

@@ -69,7 +69,8 @@ class Learner:
     """Trains a policy with an algorithm.
 
     Args:
-        policy: policy that is trained in place, with its acting networks if it has any.
+        policy: policy that is trained in place, with its acting networks if it has any. With
+            `AlgorithmNeeds.policy_ema`, it has the moving average of its weights between updates.
         algorithm: algorithm that defines the steps of an update.
         actor: minibatch sizes and optimizer settings.
         algorithm_config: settings that all algorithms share.
@@ -137,13 +138,6 @@ class Learner:
         self._keeps = needs.replay or keeps
         self._replay = ReplayStore(self._keeps or ReplayNeeds(0), policy.spec, env, self._device)
         self._reference = ReferenceWeights(groups["policy"] if needs.reference_logprobs else ())
-        if needs.policy_ema is not None and needs.exact_logprobs:
-            raise AlgorithmError(
-                f"algorithm {algorithm_config.name}: AlgorithmNeeds.policy_ema must be None with "
-                f"exact_logprobs, got {needs.policy_ema}: the average plays, and the trained "
-                "weights would be compared with it",
-                hint="AlgorithmNeeds(exact_logprobs=False), if it compares no log-probs",
-            )
         self._averaged = AveragedWeights(groups["policy"], needs.policy_ema)
         self.remarks: dict[str, str] = {}
 
@@ -414,9 +408,8 @@ class Learner:
     def state_dict(self) -> dict[str, Any]:
         """Return `{"tensors": {name: tensor}, "state": JSON values}`.
 
-        The state is that of the optimizer, the reference weights, the average of the weights and,
-        on rank 0, the networks.
-        Tensors of sharded parameters have the local rows.
+        The state is that of the optimizer, the reference weights and, on rank 0, the networks and
+        the moving average with the weights that it follows.
 
         With adapters, the trained parameters are included. A saved policy has its adapters merged
         into its weights, so they can't be recovered from it.
@@ -424,9 +417,9 @@ class Learner:
         saved = self._optimizer.state_dict()
         tensors = {f"{OPTIMIZER}{name}": tensor for name, tensor in saved["tensors"].items()}
         tensors |= self._reference.state_dict()
-        tensors |= self._averaged.state_dict()
         if collectives.rank() == 0:
             tensors |= self._networks.state_dict()
+            tensors |= self._averaged.state_dict()
         if self._actor.model.is_lora:
             tensors |= trained_parameters.snapshot(self._groups)
         return {"tensors": tensors, "state": {"optimizer": saved["state"]}}

@@ -18,7 +18,7 @@ from rlcore.config.schema import RunConfig
 from rlcore.config.warning import warn
 from rlcore.contracts.errors import CheckpointError, ConfigError
 from rlcore.runs.checkpoint import Checkpoint
-from rlcore.runs.learner_state import MASTER, REFERENCE, check_learner
+from rlcore.runs.learner_state import MASTER, REFERENCE, TRAINED, check_learner
 from rlcore.utils.text import format_value
 
 
@@ -69,6 +69,7 @@ def check_fixed_keys(
     if not config.supervised_only:  # else there is no learner
         *_, tensors = check_learner(at.path)
         _check_reference(at, facts, tensors)
+        _check_average(at, facts, tensors)
         _check_precision(at, config, tensors)
 
 
@@ -117,5 +118,16 @@ def _check_reference(at: Checkpoint, facts: Facts, tensors: Iterable[str]) -> No
             f"{at.path} was written without reference weights, which algorithm="
             f"{facts.config.algorithm.name} needs, set as it is",
             hint="set the keys of algorithm as they were, or start a new run from its weights: "
+            f"actor.model.model_path={at.policy_path}",
+        )
+
+
+def _check_average(at: Checkpoint, facts: Facts, tensors: Iterable[str]) -> None:
+    has_average = any(name.startswith(TRAINED) for name in tensors)
+    if has_average and facts.needs is not None and facts.needs.policy_ema is None:
+        raise CheckpointError(
+            f"the policy of {at.path} is a moving average of the trained weights, which algorithm="
+            f"{facts.config.algorithm.name}, set as it is, does not continue",
+            hint="set algorithm.policy_ema as it was, or start a new run from the average: "
             f"actor.model.model_path={at.policy_path}",
         )

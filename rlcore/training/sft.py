@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from rlcore.checks.limits import judged_checkpoints
-from rlcore.config.schema import OWN_SUCCESSES
+from rlcore.config.schema import OWN_SUCCESSES, SFTConfig
 from rlcore.files.atomic import remove_folder, sync, write_text
 from rlcore.files.damaged_files import read_json
 from rlcore.runs.kept import Choice
@@ -114,11 +114,6 @@ def train_control(
         The evaluation of the control, and the record of its work.
     """
     config = session.config
-    folder = session.folder.path
-    own_successes = config.sft.control == OWN_SUCCESSES
-    parts = 1
-    if config.selects_on_validation:
-        parts = max(1, judged_checkpoints(config.runner, update))
     session.trackers.sync()
     work = ControlWork.of_run(
         read_metrics(session.folder.metrics),
@@ -128,10 +123,44 @@ def train_control(
     )
     # a run of before this number was kept has at most `sft.max_steps`
     sft = replace(config.sft, max_steps=steps_of(start) or config.sft.max_steps)
+    path = session.folder.path / "control"
+    # parts of a control that are judged on validation starts are logged, so all are trained again
+    history = None if config.selects_on_validation else _complete_control(path, work, sft)
+    if history is None:
+        fitted = _fit_control(session, start, path, work, sft, update)
+        history = {**fitted, "work": work.record(fitted), "settings": asdict(sft)}
+    else:
+        session.progress.line(f"the control is complete: {path}")
+    _log(session, history, "control")
+    load_policy(session, path)
+    results = evaluate(session, "control", update=update, policy="control")
+    return results, cast(Control, history["work"])
+
+
+def _complete_control(path: Path, work: ControlWork, sft: SFTConfig) -> dict[str, Any] | None:
+    """Return the training history of a control that an interrupted run had completed; None if there
+    is none, or it has other work or settings."""
+    record = path.with_suffix(".json")
+    if not (path.is_dir() and record.exists()):
+        return None
+    history: dict[str, Any] = read_json(record)
+    same = history.get("settings") == asdict(sft) and history["work"] == work.record(history)
+    return history if same else None
+
+
+def _fit_control(
+    session: Session, start: Path, path: Path, work: ControlWork, sft: SFTConfig, update: int
+) -> dict[str, Any]:
+    """Train the control from `start`, save it at `path`, and return its training history."""
+    config = session.config
+    own_successes = sft.control == OWN_SUCCESSES
+    parts = 1
+    if config.selects_on_validation:
+        parts = max(1, judged_checkpoints(config.runner, update))
+    path.with_suffix(".json").unlink(missing_ok=True)  # it describes an earlier control
     session.group.load(start)
     if own_successes:
         session.group.recall(session.folder.checkpoint(update))
-    path = folder / "control"
     choice = Choice()
     for part in range(1, parts + 1):
         options = {
@@ -151,10 +180,7 @@ def train_control(
             # of an earlier part, or left by an attempt that was interrupted
             shutil.rmtree(path, ignore_errors=True)
             save_policy(session, path)
-    record = work.record(history)
-    _log(session, {**history, "work": record}, "control")
-    load_policy(session, path)
-    return evaluate(session, "control", update=update, policy="control"), record
+    return history
 
 
 def _log(session: Session, history: dict[str, Any], name: str) -> None:

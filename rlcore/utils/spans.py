@@ -54,9 +54,10 @@ class Spans:
     """Recorder of spans.
 
     Durations are those of `time.perf_counter_ns`, which never steps back, so spans of one row never
-    overlap. :meth:`take` adds the offset to the clock that all nodes share. The offset is read once
-    per recorder: two readings differ by microseconds, and by more when the process is interrupted
-    between the two clocks, which would let the last span of one call overlap the first of the next.
+    overlap. :meth:`take` adds the offset to the clock that all nodes share. The recorder reads this
+    offset once, because readings differ, by more than microseconds when the process is interrupted
+    between the two clocks, and the spans of two calls would overlap. So spans do not follow a clock
+    that is set anew during the run.
 
     Args:
         on: whether anything is recorded.

@@ -131,6 +131,7 @@ SHAPES = {
             "train",
             *COMMON,
             "algorithm=rft",
+            "algorithm.policy_ema=0.2",
             "algorithm.steps=6",
             "algorithm.batch_size=16",
             "env.train.total_num_envs=24",

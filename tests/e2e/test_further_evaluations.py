@@ -210,6 +210,34 @@ def test_a_control_depends_neither_on_load_nor_on_an_interruption(
     assert_same(whole, run)
 
 
+def fail(*_: object, **__: object) -> None:
+    raise WorkerError("the worker is gone")
+
+
+@pytest.fixture
+def unjudged(tmp_path: Path, monkeypatch) -> Path:
+    """A run whose control is complete, and which was killed in the evaluation of that control."""
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr("rlcore.training.sft.evaluate", fail)
+        with pytest.raises(WorkerError):
+            start(tmp_path, "sft.control=own_successes", "runner.keep_best=false")
+    return tmp_path / "run"
+
+
+def test_a_complete_control_is_not_trained_again(unjudged: Path, tmp_path: Path, monkeypatch):
+    whole = start(tmp_path / "whole", "sft.control=own_successes", "runner.keep_best=false")
+    monkeypatch.setattr(SupervisedTrainer, "_step", fail)
+    go_on(unjudged)
+    assert digests(whole / "control") == digests(unjudged / "control")
+    assert_same(whole, unjudged)
+
+
+def test_a_control_with_other_settings_is_trained_again(unjudged: Path):
+    before = digests(unjudged / "control")
+    go_on(unjudged, "sft.control=demonstrations")
+    assert digests(unjudged / "control") != before
+
+
 def test_without_supervised_steps_a_run_begins_from_the_given_weights(whole: Path, tmp_path: Path):
     """So that several runs, each with a control of its own, share one start."""
     begun = [f"actor.model.model_path={whole / 'sft'}", f"collect.path={whole / 'demonstrations'}"]

@@ -422,6 +422,17 @@ def test_a_resume_refuses_keys_that_need_missing_weights(log_path: Path, refused
     assert contents(run) == files
 
 
+@pytest.mark.long
+def test_a_resume_refuses_to_drop_the_average_of_the_weights(log_path: Path, refused):
+    others = [word for word in COMMON if not word.startswith("algorithm")]
+    rft = "algorithm=rft", "algorithm.steps=2", "algorithm.policy_ema=0.1"
+    run = play(log_path, "averaged", *others, *rft, "runner.max_epochs=1")
+    files = contents(run)
+    with refused(CheckpointError, "step_000001", "policy_ema", text=False):
+        go_on(run, "runner.max_epochs=2", "algorithm.policy_ema=null")
+    assert contents(run) == files
+
+
 @pytest.mark.parametrize(
     "word",
     ["runner.logger.experiment_name=other", "runner.logger.log_path=/x", "runner.resume_dir=null"],

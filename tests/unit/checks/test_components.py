@@ -75,6 +75,8 @@ def actions_of_other_units(facts):
         (sharded_off_policy, ("sharding_strategy", "no_shard", "plain")),
         (actions_of_other_units, ("env.train and env.eval", "actions", "0.1")),
         (policy(has_logprobs=False), ("algorithm must not be plain", "log-probs", "toy")),
+        (algorithm(policy_ema=0.1), ("algorithm must not be plain", "exact_logprobs", "got 0.1")),
+        (algorithm(policy_ema=0.0, exact_logprobs=False), ("policy_ema", "in (0, 1]", "got 0.0")),
     ],
 )
 def test_parts_that_do_not_fit_each_other_are_refused(facts, reported, change, words):

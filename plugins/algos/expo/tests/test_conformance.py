@@ -29,5 +29,5 @@ class TestExpoThatExplores(ReplayConformance):
     settings: ClassVar[dict[str, Any]] = {
         **SMALL, "imitation_steps": 5, "explore": [0.0, 0.5], "edit_factors": [0.0, 1.0],
         "edit_imitation": 0.1, "chunk_dropout": 0.5, "final_imitation_steps": 2,
-        "edit_unit": "spread",
+        "edit_unit": "spread", "policy_ema": 0.1,
     }  # fmt: skip
