@@ -556,6 +556,8 @@ def test_a_recipe_has_the_settings_of_its_set(name: str, env: str, model: str):
     if model == "openvla_oft":  # the rates of its older recipes
         optim = replace(optim, adam_eps=1e-5)
         sft = replace(sft, lr=2e-3)
+    if name == "put_on_plate":
+        sft = replace(sft, max_steps=1600)
     algorithm = others.algorithm
     if name == "stack_blocks":
         algorithm = replace(algorithm, policy_ema=0.003)
