@@ -216,9 +216,9 @@ def fail(*_: object, **__: object) -> None:
 
 @pytest.fixture
 def unjudged(tmp_path: Path, monkeypatch) -> Path:
-    """A run whose control is complete, and which was killed in the evaluation of that control."""
+    """A run whose control is complete, and which was killed before its summary was written."""
     with monkeypatch.context() as interrupted:
-        interrupted.setattr("rlcore.training.sft.evaluate", fail)
+        interrupted.setattr(train_stages, "conclude", fail)
         with pytest.raises(WorkerError):
             start(tmp_path, "sft.control=own_successes", "runner.keep_best=false")
     return tmp_path / "run"
