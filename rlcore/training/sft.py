@@ -138,8 +138,8 @@ def train_control(
 
 
 def _complete_control(path: Path, work: ControlWork, sft: SFTConfig) -> dict[str, Any] | None:
-    """Return the training history of a control that an interrupted run had completed; None if there
-    is none, or it has other work or settings."""
+    """Return the training history of the control if an interrupted run completed it with equal work
+    and settings, else None."""
     record = path.with_suffix(".json")
     if not (path.is_dir() and record.exists()):
         return None

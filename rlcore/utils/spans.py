@@ -57,7 +57,7 @@ class Spans:
     overlap. :meth:`take` adds the offset to the clock that all nodes share. The recorder reads this
     offset once, because readings differ, by more than microseconds when the process is interrupted
     between the two clocks, and the spans of two calls would overlap. So spans do not follow a clock
-    that is set anew during the run.
+    that is adjusted during the run.
 
     Args:
         on: whether anything is recorded.
