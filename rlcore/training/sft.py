@@ -103,7 +103,8 @@ def train_control(
     learning, of as much work (:mod:`rlcore.training.control_work`).
 
     If a checkpoint of reinforcement learning is chosen on validation starts, the control's weights
-    are chosen by the same rule, from as many candidates.
+    are chosen by the same rule, from as many candidates. Otherwise, a control that an interrupted
+    run completed is not trained again.
 
     Args:
         session: the run's session.
