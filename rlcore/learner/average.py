@@ -13,7 +13,8 @@ from rlcore.runs.learner_state import AVERAGE, TRAINED
 
 
 class AveragedWeights:
-    """The exponential moving average (EMA) of parameters, w' <- (1 - t) w' + t w after a step.
+    """The exponential moving average (EMA) of parameters, w' <- (1 - t) w' + t w after a step
+    (averaging of iterates: Polyak and Juditsky 1992).
 
     Between updates the parameters hold the average, so that it acts and is saved; within an update
     they hold the weights that are trained. The first update copies both from the policy, because

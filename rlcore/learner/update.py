@@ -409,7 +409,8 @@ class Learner:
         """Return `{"tensors": {name: tensor}, "state": JSON values}`.
 
         The state is that of the optimizer, the reference weights and, on rank 0, the networks and
-        the moving average with the weights that it follows.
+        the moving average with the weights that it follows. Tensors of sharded parameters have the
+        local rows.
 
         With adapters, the trained parameters are included. A saved policy has its adapters merged
         into its weights, so they can't be recovered from it.

@@ -153,8 +153,8 @@ def memory_per_process(
         actor            P b  +  12 T (gradients and AdamW's two moments, in fp32)
                          +  4 T (master copies in fp32, if b = 2)
                          +  T b (reference weights, if algorithm.kl_beta needs them)
-                         +  T (4 + b) (moving average, with algorithm.policy_ema, and the weights
-                            that it follows)
+                         +  T (4 + b) (moving average and the weights that it follows, if the
+                            algorithm needs one)
                          +  16 N (networks of the algorithm with N parameters), 20 N with a target
                             network
                          +  the larger of M a, and 4 T on accelerators (where AdamW steps all

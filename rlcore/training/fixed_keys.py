@@ -128,6 +128,6 @@ def _check_average(at: Checkpoint, facts: Facts, tensors: Iterable[str]) -> None
         raise CheckpointError(
             f"the policy of {at.path} is a moving average of the trained weights, which algorithm="
             f"{facts.config.algorithm.name}, set as it is, does not continue",
-            hint="set algorithm.policy_ema as it was, or start a new run from the average: "
+            hint="set the keys of algorithm as they were, or start a new run from the average: "
             f"actor.model.model_path={at.policy_path}",
         )
