@@ -23,7 +23,7 @@ from typing import Any
 from rlcore.contracts.errors import CheckpointError
 from rlcore.files.atomic import move, remove_folder, write_text
 from rlcore.files.reading import read_text
-from rlcore.runs.state import STATE, read_facts
+from rlcore.runs.state import STATE, read_facts, replace_facts
 
 LATEST = "latest"
 BEST = "best"
@@ -136,6 +136,12 @@ def require_latest(folder: Path, name: str | None) -> None:
             f"checkpoint is {latest or 'none'} instead of {name or 'none'}",
             hint="put it back as it was, and the run goes on from there: rlcore resume RUN",
         )
+
+
+def mark_best(folder: Path, name: str) -> None:
+    """Mark the newest checkpoint, given by its name, as the best after it was written."""
+    replace_facts(folder / name / STATE, best=name)
+    settle(folder)
 
 
 def supersede_newer(folder: Path, name: str) -> list[str]:

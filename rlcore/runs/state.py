@@ -73,9 +73,9 @@ def write_facts(
     (folder / STATE).write_text(_text(facts), encoding="utf-8")
 
 
-def write_state(path: Path, state: Mapping[str, Any]) -> None:
-    """Replace the state of the run in an existing `state.json`, given by its path."""
-    write_text(path, _text({**read_facts(path), "state": dict(state)}))
+def replace_facts(path: Path, **values: Any) -> None:
+    """Replace values of keys in an existing `state.json`, given by its path."""
+    write_text(path, _text({**read_facts(path), **values}))
 
 
 def _text(facts: Mapping[str, Any]) -> str:

@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from rlcore.checks.demonstrations import check_known_starts
 from rlcore.checks.facts import Facts, with_policy
+from rlcore.checks.further_sides import FORGETTING, VALIDATION
 from rlcore.checks.run import EXPLAINED
 from rlcore.config import schema_tree
 from rlcore.config.recipes import read_mapping
@@ -184,7 +186,8 @@ def _files_after_step(folder: RunFolder, step: int) -> Iterator[Path]:
     Some of them may not exist. Checkpoints are not included.
     """
     yield from (folder.summary, folder.report)
-    for path in folder.evaluations.glob("*.parquet"):
+    sides = (folder.evaluations / side for side in ("", VALIDATION, FORGETTING))
+    for path in chain.from_iterable(side.glob("*.parquet") for side in sides):
         prefix, _, number = path.stem.rpartition("_")
         later = prefix == "step" and number.isdecimal() and int(number) > step
         if later or path.stem in ENDS or prefix == "control":

@@ -71,6 +71,8 @@ class Session:
         best: the highest such mean so far, None before the first.
         validated: success on validation starts after the last update, None if they were not played
             or have judged its checkpoint.
+        unjudged: whether validation starts that judge the checkpoint of the last update are due,
+            but were not played.
         choice: the choice among checkpoints by validation starts.
         latest: name of the last checkpoint, None before the first.
         ahead: what plugins had set when the rollout ahead of the last update was played, as fields
@@ -96,6 +98,7 @@ class Session:
     successes: list[float] = field(default_factory=list)
     best: float | None = None
     validated: Starts | None = None
+    unjudged: bool = False
     choice: Choice = field(default_factory=Choice)
     latest: str | None = None
     ahead: dict[str, Any] | None = None

@@ -19,7 +19,7 @@ from rlcore.files.digests import Extent
 from rlcore.runs import history, kept
 from rlcore.runs.checkpoint import Checkpoint, load_checkpoint
 from rlcore.runs.folder import METRICS, RunFolder
-from rlcore.runs.state import DEPENDS_ON, STATE, dependencies, write_state
+from rlcore.runs.state import DEPENDS_ON, STATE, dependencies, replace_facts
 from rlcore.training.session import Session
 
 SAVED = ("seed", "totals", "steering", "seconds", "best", "successes", DEPENDS_ON)
@@ -28,6 +28,8 @@ VALIDATED = "validated"
 CHOSEN = "best_validated"
 """Further keys: success by start on validation starts, after the last update if no checkpoint was
 judged by it yet, and of the best checkpoint. Checkpoints of earlier versions lack them."""
+UNJUDGED = "unjudged"
+"""Further key: whether the run was interrupted before it played validation starts that were due."""
 AHEAD = "ahead"
 """Further key of that dict, if the run has played the rollout after the checkpoint."""
 
@@ -46,6 +48,7 @@ def state(session: Session) -> dict[str, Any]:
         "successes": session.successes,  # since the best checkpoint was last chosen
         VALIDATED: kept.to_json(session.validated),
         CHOSEN: kept.to_json(session.choice.best),
+        UNJUDGED: session.unjudged,
         **({} if session.ahead is None else {AHEAD: session.ahead}),
         DEPENDS_ON: dict(_extent(folder, path) for path in depends_on if path.is_file()),
     }
@@ -66,7 +69,7 @@ def add_dependencies(folder: RunFolder, at: Checkpoint, path: Path) -> None:
     """
     name, extent = _extent(folder, path)
     at.state[DEPENDS_ON][name] = extent
-    write_state(at.path / STATE, at.state)
+    replace_facts(at.path / STATE, state=at.state)
 
 
 def restore_state(session: Session, at: Checkpoint) -> None:
@@ -80,6 +83,7 @@ def restore_state(session: Session, at: Checkpoint) -> None:
     session.successes = list(saved["successes"])
     session.validated = kept.from_json(saved.get(VALIDATED))
     session.choice = kept.Choice(kept.from_json(saved.get(CHOSEN)))
+    session.unjudged = saved.get(UNJUDGED, False)
     session.ahead = saved.get(AHEAD) if session.config.runner.overlaps else None
 
 

@@ -30,7 +30,7 @@ from rlcore.training.after_node_loss import (
 from rlcore.training.assembly import SAMPLING, Assembly
 from rlcore.training.async_loop import AsyncLoop
 from rlcore.training.callbacks import HookError
-from rlcore.training.checkpoints import trains_on, write_checkpoint
+from rlcore.training.checkpoints import judge_latest, trains_on, write_checkpoint
 from rlcore.training.evaluate import conclude, evaluate, evaluate_to_choose, sampling_warning
 from rlcore.training.evaluation_record import keep
 from rlcore.training.limits import checkpoint_is_due
@@ -63,12 +63,15 @@ def run(assembly: Assembly) -> Summary:
             saved = resume.find(assembly, holds)
         while True:
             folder, at = (None, None) if saved is None else (saved.folder, saved.name)
-            with open_session(assembly, folder=folder, at=at, holds=holds) as session:
-                try:
+            session = None
+            try:
+                with open_session(assembly, folder=folder, at=at, holds=holds) as session:
                     return _run_stages(session, saved)
-                except (WorkerError, MicroBatchError) as error:
-                    saved = resume.after_failure(session, error, saved)
-                    out_of_memory = isinstance(error, MicroBatchError)
+            except (WorkerError, MicroBatchError) as error:  # the session has recorded it
+                if session is None:  # no worker had started
+                    raise
+                saved = resume.after_failure(session, error, saved)
+                out_of_memory = isinstance(error, MicroBatchError)
             if out_of_memory:
                 requested = with_smaller_micro_batches(
                     requested, assembly.placement.world_size("actor")
@@ -186,6 +189,12 @@ def reinforce(session: Session, done: int = 0) -> int:
         raise stop.interruption
     if session.steering.stopped:
         session.progress.line(f"training stopped after update {update}: {session.steering.stopped}")
+        final = session.assembly.needs.final_policy_steps
+        if final and update < session.config.runner.max_epochs:
+            session.progress.line(
+                f"warning: the {final} steps of the policy that the algorithm makes after the last "
+                f"update, {session.config.runner.max_epochs}, were not made"
+            )
     return update
 
 
@@ -196,6 +205,10 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
     def ending() -> bool:
         return stop.requested or session.hooks.failed
 
+    if session.unjudged:
+        with contextlib.suppress(HookError):
+            _validate(session, update)
+            judge_latest(session)
     loop_class: type[AsyncLoop | SyncLoop] = AsyncLoop if runner.overlaps else SyncLoop
     loop = loop_class(session, ending)
     while trains_on(session, update):
@@ -219,20 +232,27 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
         for warning in sorted({*session.group.remarks()} - session.warned):
             session.warned.add(warning)
             session.progress.line(f"warning: {warning}")
+        is_last = not trains_on(session, update)
+        due = runner.val_check_interval > 0 and update % runner.val_check_interval == 0
+        session.unjudged = due and session.config.selects_on_validation
         if ending():
             return update
-        is_last = update == runner.max_epochs or bool(session.steering.stopped)
-        due = runner.val_check_interval > 0 and update % runner.val_check_interval == 0
-        if due and (session.config.selects_on_validation or not is_last):
+        if session.unjudged or (due and not is_last):
             with contextlib.suppress(HookError):  # reinforce raises it after the checkpoint
-                results = evaluate_to_choose(session, f"step_{update:06d}", update)
-                if session.config.selects_on_validation:
-                    session.validated = success_by_start(results)
+                _validate(session, update)
         if session.due and not is_last:
             write_checkpoint(session, update)
         if ending():
             return update
     return update
+
+
+def _validate(session: Session, update: int) -> None:
+    """Evaluate the weights of an update during training, and keep what judges its checkpoint."""
+    results = evaluate_to_choose(session, f"step_{update:06d}", update)
+    if session.config.selects_on_validation:
+        session.validated = success_by_start(results)
+        session.unjudged = False
 
 
 def remaining_evaluation_seconds(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import signal
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -100,6 +101,29 @@ def test_held_out_starts_are_played_once_with_the_one_that_is_kept(
     assert summary["success_best"] == summary["success_after"]
     words = ["eval", str(run / "checkpoints" / name), "--verify"]
     assert main([*words, f"runner.logger.log_path={tmp_path}"]) == 0
+
+
+@pytest.mark.parametrize("stopped", [1, 2])
+def test_a_run_that_was_stopped_before_validation_is_judged_on_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped: int, whole: Path
+):
+    due = train_stages.checkpoint_is_due
+
+    def struck(runner, update: int, *steps: int):
+        if update == stopped:
+            signal.raise_signal(signal.SIGINT)
+        return due(runner, update, *steps)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(train_stages, "checkpoint_is_due", struck)
+        start(tmp_path)
+    run = tmp_path / "run"
+    name = f"step_00000{stopped}"
+    assert not (run / f"eval/validation/{name}.parquet").exists()
+    go_on(run)
+    played = read_results(run / f"eval/validation/{name}.parquet")
+    assert played == read_results(whole / f"eval/validation/{name}.parquet")
+    assert read_history(run / "checkpoints").best == read_history(whole / "checkpoints").best
 
 
 def test_forgetting_is_measured_on_tasks_that_are_not_trained_on(whole: Path):
