@@ -12,7 +12,8 @@ from rlcore.contracts.protocols import Learning
 def mixture(replay: Replay, size: int, shares: dict[RowKind, float]) -> dict[RowKind, int]:
     """Return how many rows of each of two kinds make a batch.
 
-    If only one of the kinds with a share has rows in the replay, it fills the whole batch.
+    If only one of the kinds with a share has rows in the replay, it fills the whole batch. Of two,
+    each has at least one row, unless the batch is a single row.
 
     Args:
         size: rows of the batch.
@@ -21,13 +22,13 @@ def mixture(replay: Replay, size: int, shares: dict[RowKind, float]) -> dict[Row
     Returns:
         `{kind: rows}` without kinds of 0 rows; empty if no kind with a share has rows.
     """
-    first, second = shares
-    count = round(shares[first] * size)
+    kinds = [kind for kind, share in shares.items() if share and replay.count(kind)]
+    if len(kinds) < 2:
+        return dict.fromkeys(kinds, size)
+    first, second = kinds
+    count = min(max(round(shares[first] * size), 1), size - 1)
     counts = {first: count, second: size - count}
-    parts: dict[RowKind, int] = {
-        kind: rows for kind, rows in counts.items() if rows and replay.count(kind)
-    }
-    return dict.fromkeys(parts, size) if len(parts) == 1 else parts
+    return {kind: rows for kind, rows in counts.items() if rows}
 
 
 def draw(learning: Learning, parts: dict[RowKind, int]) -> Tensor:

@@ -35,24 +35,17 @@ class MicroBatches:
 
     def __init__(self, size: int, *, lockstep: bool) -> None:
         self.size = size
-        self._initial_size = size
         self._lockstep = lockstep
-
-    @property
-    def halved(self) -> bool:
-        """Check whether a micro-batch has run out of memory."""
-        return self.size < self._initial_size
 
     def split(self, count: int) -> Sequence[Tensor]:
         """Return the sample indices of each micro-batch, int64 `[at most size]`.
 
-        Without samples there is a single empty micro-batch. Ranks in lockstep pad to the largest
-        number of micro-batches of any rank with empty ones; each rank runs their forwards too, with
-        a sample that does not count.
+        Ranks in lockstep pad to the largest number of micro-batches of any rank with empty ones;
+        each rank runs their forwards too, with a sample that does not count.
         """
-        pieces = torch.arange(count).split(self.size)
         if not self._lockstep:
-            return pieces
+            return torch.arange(count).split(self.size) if count else ()
+        pieces = torch.arange(count).split(self.size)
         missing = collectives.all_max(len(pieces)) - len(pieces)
         return [*pieces, *[torch.arange(0)] * missing]
 

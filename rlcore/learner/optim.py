@@ -123,7 +123,6 @@ class PolicyOptimizer:
         self._steps = dict.fromkeys(groups, 0)
         self.lr_factors: Mapping[str, float] = {}
         self.adapted_lr_factors: dict[str, float] = {}
-        self.skipped_steps = 0
         self._total: int | None = None
         self._share = 0.0
         self._adam = torch.optim.AdamW(
@@ -230,7 +229,6 @@ class PolicyOptimizer:
                 del self.adapted_lr_factors[name]
         rates = self.learning_rates()
         if not all(map(math.isfinite, norms.values())):
-            self.skipped_steps += 1
             self.zero_grad()
             return StepReport(norms, False)
         for group in self._adam.param_groups:
@@ -301,7 +299,6 @@ class PolicyOptimizer:
             "tensors": tensors,
             "state": {
                 "steps": dict(self._steps),
-                "skipped_steps": self.skipped_steps,
                 "sizes": {name: len(ps) for name, ps in self._parameters.items()},
                 "adapted_lr_factors": dict(self.adapted_lr_factors),
             },
@@ -338,7 +335,6 @@ class PolicyOptimizer:
             local = tensor if moment == "step" else dtensor.rows_for(tensor, parameter)
             self._adam.state[self._stepped_for(parameter)][moment] = local.clone().to(device)
         self._steps = dict(saved["state"]["steps"])
-        self.skipped_steps = saved["state"]["skipped_steps"]
         self.adapted_lr_factors.clear()  # shared with the algorithm, so changed in place
         # checkpoints written before algorithms could adapt rates have none
         self.adapted_lr_factors.update(saved["state"].get("adapted_lr_factors", {}))

@@ -64,7 +64,7 @@ class ReplayStore:
         self._renumber()
 
     def add(self, number: int, batch: Trajectory) -> None:
-        """Add a rollout, and drop the oldest rollouts that exceed the capacity.
+        """Add a rollout, and drop the oldest others that exceed the capacity.
 
         If the algorithm wants no failures, only columns with a successful episode are stored.
 
@@ -82,9 +82,18 @@ class ReplayStore:
         segment = Segment(number, collectives.world_size(), stored)
         if len(segment):
             self._segments.append(segment)
-        while sum(segment.bytes for segment in self._segments) > self._needs.size:
+        while len(self._segments) > 1 and self._bytes > self._needs.size:
             del self._segments[0]
         self._renumber()
+
+    @property
+    def _bytes(self) -> int:
+        return sum(segment.bytes for segment in self._segments)
+
+    @property
+    def excess(self) -> int:
+        """Return by how many bytes the newest rollout alone exceeds the capacity; 0 if it fits."""
+        return max(self._bytes - self._needs.size, 0)
 
     def _renumber(self) -> None:
         """Number the rows, after demonstrations or segments have changed."""

@@ -56,6 +56,7 @@ class _StepCounts:
         zero_gradient: number of applied steps whose gradient is 0.
         samples: number of this rank's samples in the applied steps.
         policy_samples: those of steps that train the policy.
+        trained: groups that a step trained, applied or not.
     """
 
     applied: Counter[str] = field(default_factory=Counter)
@@ -63,6 +64,7 @@ class _StepCounts:
     zero_gradient: int = 0
     samples: int = 0
     policy_samples: int = 0
+    trained: set[str] = field(default_factory=set)
 
 
 class Learner:
@@ -180,6 +182,7 @@ class Learner:
         batch = collectives.whole_batch(trajectory)
         if self._keeps is not None:
             self._replay.add(update, batch)
+            self._judge_excess(update)
         if self._acting is not None:
             self._acting.learned = True
         learning = UpdateLearning(
@@ -215,7 +218,7 @@ class Learner:
             **numbers,
             **rollout_metrics(batch),
             "train/actor/lr": rates["policy"],
-            "train/critic/lr": rates["value"],
+            **{f"train/{METRIC_NAMES.get(name, name)}/lr": rates[name] for name in counts.trained},
             "train/actor/optimizer_steps": float(steps),
             "train/actor/skipped_steps": float(counts.skipped.total()),
             "train/actor/zero_gradient_steps": float(counts.zero_gradient),
@@ -225,6 +228,15 @@ class Learner:
             **learning.statistics,
             **({MICRO_BATCH_SIZE: float(smallest)} if shrunk else {}),
         }
+
+    def _judge_excess(self, update: int) -> None:
+        """Warn if the replay can't hold one rollout within its capacity."""
+        if excess := self._replay.excess:
+            self.remarks["replay"] = (
+                f"the rollout of update {update + 1} exceeds the capacity of the replay by "
+                f"{excess / 2**20:.0f} MiB, so the replay holds this rollout alone; raise the "
+                "capacity (rlcore train --help algorithm)"
+            )
 
     def _judge_skipped_steps(self, update: int, counts: _StepCounts) -> None:
         """Warn about skipped steps, or fail the update if there are too many.
@@ -263,6 +275,7 @@ class Learner:
                     f"some of {list(self._groups)}",
                     hint="AlgorithmNeeds.networks names what else there is to train",
                 )
+            counts.trained.update(step.trains)
             with self._training(step):
                 step_metrics = self._micro.retry_on_oom(
                     partial(self._backward, step), self._optimizer.zero_grad

@@ -79,9 +79,12 @@ class Arms(nn.Module):
 
         Those of other tasks stay: a rollout that says nothing about a task is no reason to forget.
         """
-        counts = episodes_by_arm(learning, self.name, len(self.values))
+        by_task = episodes_by_arm(learning, self.name, len(self.values))
+        # names of two tasks may share a row of the tables
+        rows, row_of_task = slots(learning.env.tasks).unique(return_inverse=True)
+        shape = (len(rows), *by_task.shape[1:])
+        counts = torch.zeros(shape, dtype=by_task.dtype).index_add(0, row_of_task, by_task)
         played = counts[..., 0].sum(1) > 0
-        rows = slots(learning.env.tasks)
         chances, kept = self.chances.cpu()[rows], self.counts.cpu()[rows]
         rates = success(counts[played])
         chances[played] = (chances[played] + rates / rates.sum(1, keepdim=True)) / 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -14,6 +16,7 @@ from rlcore_off_policy.sizes import (
     critic_parameters,
 )
 
+from rlcore.contracts.replay_batches import mixture
 from rlcore.contracts.rng import RowKeys
 from rlcore.contracts.specs import ActionChannel, EnvSpec
 
@@ -144,3 +147,21 @@ def test_the_bound_of_the_parameters_holds_for_the_largest_inputs(width):
     assert critic_parameters(3, (8, 5), width) == count
     actor = layers(critic.encoder.size + MOST_NUMBERS, (8, 5), 2 * MOST_NUMBERS)
     assert actor_parameters((8, 5), width) == sum(p.numel() for p in actor.parameters())
+
+
+@pytest.mark.parametrize(
+    ("size", "share", "successes", "expected"),
+    [
+        (8, 0.125, 5, {"demonstrations": 1, "successes": 7}),
+        (4, 0.125, 5, {"demonstrations": 1, "successes": 3}),  # not 0, to which a half is rounded
+        (4, 0.9, 5, {"demonstrations": 3, "successes": 1}),
+        (4, 0.125, 0, {"demonstrations": 4}),
+        (4, 0.0, 5, {"successes": 4}),
+        (4, 0.0, 0, {}),
+        (1, 0.125, 5, {"successes": 1}),
+    ],
+)
+def test_a_batch_has_rows_of_each_kind_with_a_share(size, share, successes, expected):
+    replay = SimpleNamespace(count={"demonstrations": 9, "successes": successes}.get)
+    shares = {"demonstrations": share, "successes": 1.0 - share}
+    assert mixture(replay, size, shares) == expected

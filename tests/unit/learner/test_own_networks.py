@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from rlcore.contracts.errors import AlgorithmError, CheckpointError, TrainingError
-from rlcore.contracts.specs import NetworkNeeds
+from rlcore.contracts.specs import NetworkNeeds, ReplayNeeds
 from rlcore.rollout.columns import take
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -52,6 +52,25 @@ def test_a_step_trains_only_the_networks_it_names(play):
     assert not torch.equal(before["mean.weight"], policy.mean.weight)
     assert all(torch.equal(critic[name], now) for name, now in networks(learner).items())
     assert all(parameter.requires_grad for parameter in policy.parameters())
+
+
+def test_a_rollout_beyond_the_capacity_of_the_replay_is_kept_with_a_warning(play):
+    algorithm = CriticAlone()
+    algorithm.needs = replace(algorithm.needs, replay=ReplayNeeds(1))
+    learner, _ = made(algorithm)
+    metrics = learner.update(play(value_width=0), 0)
+    assert metrics["train/actor/optimizer_steps"] == 1.0
+    assert "capacity" in learner.remarks["replay"]
+
+
+def test_learning_rates_are_those_of_the_groups_that_were_trained(play):
+    learner, _ = made(PolicyAlone(), lr=0.5)
+    metrics = learner.update(play(value_width=0), 0)
+    rates = {name: value for name, value in metrics.items() if name.endswith("/lr")}
+    assert rates == {"train/actor/lr": 0.5}
+    learner, _ = made(CriticAlone(), lr=0.5)
+    metrics = learner.update(play(value_width=0), 0)
+    assert metrics["train/value_of/lr"] == own_networks.LR
 
 
 def test_settings_of_the_policys_optimizer_change_the_policy_alone(play):

@@ -363,11 +363,16 @@ def test_the_oldest_rollouts_are_dropped_when_the_bytes_are_used_up():
     # seven numbers of 8 bytes, success 1; what rows are read from once more: rewards 8, the three
     # of 2, actions 8, two numbers of 8
     size = 5 * 52 + 6 * (8 + 6 + 8 + 8 + 56 + 1 + 38)
-    for bytes_of_replay, rollouts in ((2 * size, 2), (2 * size - 1, 1)):
+    for bytes_of_replay, rollouts, excess in (
+        (2 * size, 2, 0),
+        (2 * size - 1, 1, 0),
+        (size - 1, 1, 1),
+    ):
         made = store(bytes_of_replay)
         for number in range(4):
             made.add(number, rollout(won=number >= 2))
         assert (made.count(), made.count("successes")) == (5 * rollouts, 3 * rollouts)
+        assert made.excess == excess, "the newest rollout stays although it does not fit"
     assert made.inputs(torch.arange(5))["image"].dtype == torch.uint8
 
 

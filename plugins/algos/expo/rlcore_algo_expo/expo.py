@@ -18,7 +18,7 @@ from typing import cast
 import numpy as np
 import torch
 from rlcore_off_policy.arms import Arms
-from rlcore_off_policy.critic import Critic, least_of_two
+from rlcore_off_policy.critic import ActionRange, Critic, least_of_two
 from rlcore_off_policy.encoder import draw_shift
 from rlcore_off_policy.exploration import Exploration, demonstrated_spread
 from rlcore_off_policy.imitation import imitation_steps
@@ -128,7 +128,7 @@ class EXPO:
             cast(Arms, learning.networks["factors"]).learn(learning)
         edit = cast(EditActor, learning.networks["edit"])
         if config.edit_unit == "spread" and learning.update == 0:
-            half_width = self._choice(learning).range.half_width
+            half_width = ActionRange(learning.env).half_width
             edit.unit.copy_(demonstrated_spread(learning).to(half_width.device) / half_width)
         yield from self._critic_and_edit_steps(learning)
         if learning.update + 1 >= config.warmup and learning.replay.count("successes"):
@@ -180,7 +180,7 @@ class EXPO:
         replay = learning.replay
         critic = cast(Critic, learning.networks["critic"])
         target, valid, metrics = self._target(learning, rows, keys)
-        range_ = self._choice(learning).range.to(target.device)
+        range_ = ActionRange(learning.env).to(target.device)
         actions = range_.units(replay.actions(rows)).flatten(1)
         features = critic.features(replay.inputs(rows), draw_shift(keys, "shift"))
         values = critic.values(features, actions)
@@ -204,7 +204,8 @@ class EXPO:
 
         R is the discounted sum of the rewards of k env steps, the target critics i and j are drawn
         for each row, and a' is the best candidate at s' under all target critics
-        (:meth:`Choice.best`).
+        (:meth:`Choice.best`), also at tasks where `edit_factors` has edits act seldom. Until edits
+        act, a' is the first sample.
         """
         config = self._config
         replay = learning.replay
@@ -230,7 +231,9 @@ class EXPO:
             chunks = after.actions[None]
         critic = cast(Critic, learning.target_networks["critic"])
         features = critic.features(after.inputs, draw_shift(keys, "next_shift"))
-        best = choice.best(features, range_.units(chunks.to(features.device)), keys)
+        edit = cast(EditActor, learning.networks["edit"])
+        unedited = None if edit.ready else torch.zeros_like(features[:, 0])
+        best = choice.best(features, range_.units(chunks.to(features.device)), keys, unedited)
         target = after.rewards + after.discounts * least_of_two(best.values, keys)
         return (
             target,
@@ -252,7 +255,7 @@ class EXPO:
         critic = cast(Critic, learning.target_networks["critic"])
         with torch.no_grad():
             features = critic.features(replay.inputs(rows), draw_shift(keys, "shift"))
-        range_ = self._choice(learning).range.to(features.device)
+        range_ = ActionRange(learning.env).to(features.device)
         chunk = range_.units(replay.actions(rows))
         noise = torch.from_numpy(keys.normal("edit", edit.shape)).to(features.device)
         edits, density = edit(features, self._seen_by_edits(chunk, keys), noise)

@@ -335,6 +335,23 @@ def test_a_time_limit_is_an_end_where_critics_see_the_elapsed_time(refused):
         algorithm.networks(SPEC, {"x": row["x"]})
 
 
+def test_a_target_has_no_edits_before_edits_act():
+    algorithm = EXPO(ExpoConfig(gamma=0.5, critics=2, edits=32, caution=0.0))
+    made = algorithm.networks(SPEC, {"x": np.zeros((1, 1), np.float32)})
+    learning = SimpleNamespace(
+        replay=played(), networks=made, target_networks={"critic": made["critic"]},
+        policy=SimpleNamespace(spec=SPEC), env=ENV,
+    )  # fmt: skip
+    rows = torch.arange(5)
+    shares = []
+    for ready in (0.0, 1.0):
+        made["edit"].ready.fill_(ready)
+        _, _, metrics = algorithm._target(learning, rows, keys(rows))
+        shares.append(metrics["train/edit/chosen"].value(1))
+    # some of 32 random edits is better in the eyes of a random critic
+    assert shares == [0.0, 1.0]
+
+
 def valued(critic, *values):
     """Let each head of a critic give one value, whatever it sees."""
     for head, value in zip(critic.heads, values, strict=True):
