@@ -59,6 +59,7 @@ class Footage:
         returns: sum of rewards up to each frame.
         successes: whether the episode was known to have succeeded by each frame. Success is
             reported once a chunk, so only the last frame of a chunk has its result.
+        instruction: the instruction that the policy got; "" until a chunk was played.
     """
 
     episode: Episode
@@ -66,6 +67,7 @@ class Footage:
     steps: list[int] = field(default_factory=list)
     returns: list[float] = field(default_factory=list)
     successes: list[bool] = field(default_factory=list)
+    instruction: str = ""
 
     def add_chunk(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
+from itertools import chain
 
 import numpy as np
 import torch
@@ -65,10 +66,12 @@ def _decision(
 
     The row is evaluated in a batch of one, so that the result does not depend on other rows.
     """
+    weights = chain.from_iterable(policy.parameter_groups().values())
+    device = next((weight.device for weight in weights), torch.device("cpu"))
     inputs_batch = {
-        name: torch.from_numpy(np.array(array[[row]])) for name, array in inputs.items()
+        name: torch.from_numpy(np.array(array[[row]])).to(device) for name, array in inputs.items()
     }
-    replay_batch = {name: tensor[[row]] for name, tensor in output.replay.items()}
+    replay_batch = {name: tensor[[row]].to(device) for name, tensor in output.replay.items()}
     with torch.no_grad():
         evaluated = policy.evaluate(inputs_batch, replay_batch).logprobs
     return {

@@ -6,7 +6,6 @@ do (:meth:`rlcore.demonstrations.datasets.Dataset.starts`).
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
 
 from rlcore.demonstrations.datasets import open_dataset
@@ -25,19 +24,18 @@ def demonstrated_starts(session: Session, update: int) -> DemonstratedStarts | N
     if not share:
         return None
     spec = session.assembly.env_specs["train"]
-    folder = str(config.collect.path or session.folder.demonstrations)
+    starts = _starts(Path(config.collect.path or session.folder.demonstrations))
     trials = spec.trials(config.env.train.split)
     return DemonstratedStarts(
         share,
         [
-            [trial for name, trial in _starts(folder) if name == task and trial in trials]
+            [trial for name, trial in starts if name == task and trial in trials]
             for task in spec.tasks
         ],
     )
 
 
-@lru_cache(maxsize=1)
-def _starts(folder: str) -> list[tuple[str, int]]:
-    """Return (task, trial) of the demonstrations of a data set, sorted; read once in a process."""
-    _, data = open_dataset(Path(folder))
+def _starts(folder: Path) -> list[tuple[str, int]]:
+    """Return (task, trial) of the successful demonstrations of a data set, sorted."""
+    _, data = open_dataset(folder)
     return sorted(data.starts(successful=True))

@@ -275,8 +275,6 @@ def films(gathered: Gathered, spec: EnvSpec) -> list[LabelledFootage]:
         spec: the spec of the env in which they were played.
     """
     return [
-        LabelledFootage(
-            footage, spec.tasks[footage.episode.task], spec.instructions[footage.episode.task]
-        )
+        LabelledFootage(footage, spec.tasks[footage.episode.task], footage.instruction)
         for _, footage in sorted(gathered.videos.items())
     ]

@@ -12,6 +12,7 @@ from rlcore.contracts.errors import ConfigError, did_you_mean
 from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.rollout.messages import GatherOrder, Trace
 from rlcore.rollout.schedule import Column
+from rlcore.runs.ahead import AHEAD
 from rlcore.runs.checkpoint import Checkpoint, load_checkpoint
 from rlcore.runs.folder import RunFolder
 from rlcore.runs.manifest import versions
@@ -63,6 +64,7 @@ def play_episode(
             noise, as in the rollout after the checkpoint.
 
     Raises:
+        ConfigError: these episodes were played with other weights than the checkpoint's.
         UserError: a worker failed.
     """
     (result,) = play_episodes(assembly, [episode], checkpoint, phase=phase)
@@ -99,6 +101,12 @@ def play_episodes(
         record: whether to record a frame of every simulated step.
     """
     evaluates = phase == "eval"
+    if not evaluates and (checkpoint.path / AHEAD).is_file():
+        raise ConfigError(
+            f"training episodes after {checkpoint.path.name} can't be replayed: with "
+            "runner.loop=async they were played with the weights before that checkpoint",
+            hint="replay one of an evaluation",
+        )
     rollout = assembly.config.rollout
     deterministic = evaluates and rollout.eval_deterministic
     assembly = assembly.with_simulators(assembly.interpreters())

@@ -281,7 +281,9 @@ class StagePlayer:
         for row, frames in self._env.recorded().items():
             state = self._rows[row]
             assert state is not None  # only rows with a column are filmed
-            footage = self.videos.setdefault(state.column.number, Footage(state.episode))
+            instruction = result.observation["task_descriptions"][row]
+            filmed = Footage(state.episode, instruction=instruction)
+            footage = self.videos.setdefault(state.column.number, filmed)
             footage.add_chunk(
                 frames,
                 step=state.steps,
