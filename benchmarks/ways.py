@@ -220,7 +220,7 @@ def cost_of(group: WorkerGroup, assembly: Assembly, update: int) -> Cost:
     begin = time.perf_counter()
     gathered = gather(group, assembly, training_order(assembly, update))
     played = cpu_by_process()
-    group.hand_over()
+    group.send_trajectory()
     metrics = group.update(update)
     group.sync()
     wall = time.perf_counter() - begin

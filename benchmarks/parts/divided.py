@@ -51,7 +51,7 @@ def _measured(hidden: int, repeats: int, actors: str, strategy: str) -> Updates:
         group.start()
         for update in range(repeats + 1):
             gather(group, assembly, training_order(assembly, update))
-            group.hand_over()
+            group.send_trajectory()
             begin = time.perf_counter()
             group.update(update)
             updating.append(time.perf_counter() - begin)

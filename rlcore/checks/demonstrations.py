@@ -127,7 +127,7 @@ def describe_demonstrations(facts: Facts, *, collects: bool) -> list[str]:
         found = f"{summary.demonstrations} of its {summary.episodes} episodes"
         return [
             f"demonstrations: {config.collect.path} ({name}), {found}",
-            *(f"warning: {remark}" for remark in summary.remarks),
+            *(f"warning: {warning}" for warning in summary.warnings),
         ]
     target = (collects and config.collect.output) or "the run"
     count = config.collect.episodes_per_task

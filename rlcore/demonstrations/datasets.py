@@ -82,14 +82,14 @@ class DatasetSummary:
     Attributes:
         demonstrations: number of demonstrations used for training or validation.
         episodes: number of all episodes, including those that did not succeed.
-        remarks: sentences about the data that the user must know, e.g. that actions are clipped.
+        warnings: sentences about the data that the user must know, e.g. that actions are clipped.
         frames: number of frames of these demonstrations, each a sample for training, for the memory
             estimate; 0: unknown.
     """
 
     demonstrations: int
     episodes: int
-    remarks: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     frames: int = 0
 
 

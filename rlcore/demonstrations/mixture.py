@@ -60,12 +60,12 @@ class Mixture:
             data.check(spec)
 
     def summary(self) -> DatasetSummary:
-        """Return the summed counts and the remarks of all data sets."""
+        """Return the summed counts and the warnings of all data sets."""
         summaries = [data.summary() for data, _ in self.parts]
         return DatasetSummary(
             sum(summary.demonstrations for summary in summaries),
             sum(summary.episodes for summary in summaries),
-            tuple(remark for summary in summaries for remark in summary.remarks),
+            tuple(warning for summary in summaries for warning in summary.warnings),
             sum(summary.frames for summary in summaries),
         )
 

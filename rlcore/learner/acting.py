@@ -50,7 +50,7 @@ class ActingPolicy(nn.Module):
         policy: the wrapped policy. Every method other than `act` is its own.
         networks: the algorithm's networks that act, by name.
         acting: part of the algorithm that decides with the policy and these networks.
-        named: name of the algorithm.
+        algorithm_name: name of the algorithm.
         frozen: whether updates change only the networks, and never the policy.
         encoders: names of those networks that no update changes either.
         saved: whether the networks are saved with the policy: not if they explore and do no more.
@@ -65,7 +65,7 @@ class ActingPolicy(nn.Module):
         policy: Policy,
         networks: Mapping[str, nn.Module],
         acting: ActingHead,
-        named: str,
+        algorithm_name: str,
         *,
         frozen: bool = False,
         encoders: Collection[str] = (),
@@ -77,7 +77,7 @@ class ActingPolicy(nn.Module):
         self.networks = nn.ModuleDict(dict(networks))
         self.spec = policy.spec
         self._acting_head = acting
-        self._algorithm_name = named
+        self._algorithm_name = algorithm_name
         self._frozen = frozen
         self._encoders = frozenset(encoders)
         self._saved = saved
@@ -182,7 +182,7 @@ def with_acting_networks(
     algorithm: Algorithm,
     env: EnvSpec,
     *,
-    named: str,
+    algorithm_name: str,
     seed: int,
     folder: str | Path | None,
 ) -> Policy:
@@ -192,7 +192,7 @@ def with_acting_networks(
 
     Args:
         env: the env that the policy acts in.
-        named: name of the algorithm.
+        algorithm_name: name of the algorithm.
         seed: seed of the networks' initial weights.
         folder: folder that the policy was loaded from, which may hold trained networks; None if
             there is no such folder.
@@ -206,7 +206,7 @@ def with_acting_networks(
         return policy
     owner = cast(ActingAlgorithm, algorithm)
     inputs = policy.prepare(random_observation(env, 1))
-    built = make_networks(owner, policy, inputs, named=named, seed=seed)
+    built = make_networks(owner, policy, inputs, algorithm_name=algorithm_name, seed=seed)
     networks = {
         network.name: (built.online if network.acts_with == "online" else built.targets)[
             network.name
@@ -219,7 +219,7 @@ def with_acting_networks(
         policy,
         networks,
         acting,
-        named,
+        algorithm_name,
         frozen=needs.frozen,
         encoders=encoders,
         saved=not all(network.explores for network in needs.acting_networks),

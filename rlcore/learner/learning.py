@@ -37,7 +37,7 @@ class UpdateLearning:
     """The learning interface of one update; see :class:`rlcore.contracts.protocols.Learning`.
 
     Attributes:
-        named: name of the algorithm, for error messages.
+        algorithm_name: name of the algorithm, for error messages.
         device: device on which the policy computes.
         micro: the learner's micro-batches, for forwards outside steps.
         lr_factors: factors that the optimizer uses and saves.
@@ -53,7 +53,7 @@ class UpdateLearning:
     rollout: Trajectory
     reference: ReferenceWeights
     warnings: dict[str, str]
-    named: str
+    algorithm_name: str
     total_updates: int | None
     seed: int
     batch_size: int
@@ -123,6 +123,6 @@ class UpdateLearning:
         """
         rows = local_rows[piece]
         keys = RowKeys(tuple((self.seed, self.update, number, row) for row in rows.tolist()))
-        losses, terms = checked_row_losses(self.named, loss(rows, keys), len(rows))
+        losses, terms = checked_row_losses(self.algorithm_name, loss(rows, keys), len(rows))
         counts: Any = torch.ones_like(losses, dtype=torch.bool)
         return losses.sum() / total, {**terms, f"train/{name}/loss": metric.mean(losses, counts)}

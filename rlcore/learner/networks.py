@@ -150,7 +150,7 @@ def make_networks(
     policy: Policy,
     inputs: Inputs,
     *,
-    named: str,
+    algorithm_name: str,
     seed: int,
     acting: Mapping[str, nn.Module] | None = None,
 ) -> Networks:
@@ -160,7 +160,7 @@ def make_networks(
     Args:
         policy: gives its spec, and copies of its encoder for networks that encode.
         inputs: one row of inputs, as the policy prepares them.
-        named: name of the algorithm, for error messages.
+        algorithm_name: name of the algorithm, for error messages.
         acting: networks that act already, by name; their encoders are used, not copied again.
 
     Raises:
@@ -183,23 +183,23 @@ def make_networks(
     complete = isinstance(modules, Mapping) and sorted(modules) == sorted(names)
     if invalid or not complete or not all(isinstance(m, nn.Module) for m in modules.values()):
         raise AlgorithmError(
-            f"algorithm {named}: networks() gave {modules!r:.200}, expected a module for each of "
-            f"{names}; names have no dot and are neither policy nor value, and a network with "
-            "acts_with='target' has a polyak factor",
+            f"algorithm {algorithm_name}: networks() gave {modules!r:.200}, expected a module for "
+            f"each of {names}; names have no dot and are neither policy nor value, and a network "
+            "with acts_with='target' has a polyak factor",
             hint="AlgorithmNeeds.networks and networks() must agree",
         )
     present = acting or {}
     encoders = {
         network.name: present[network.name]
         if network.name in present
-        else _frozen_encoder(policy, named)
+        else _frozen_encoder(policy, algorithm_name)
         for network in needs.networks
         if network.encodes
     }
     return Networks({**modules, **encoders}, needs.networks)
 
 
-def _frozen_encoder(policy: Policy, named: str) -> nn.Module:
+def _frozen_encoder(policy: Policy, algorithm_name: str) -> nn.Module:
     """Return a copy of the policy's encoder.
 
     Raises:
@@ -207,7 +207,8 @@ def _frozen_encoder(policy: Policy, named: str) -> nn.Module:
     """
     if not policy.spec.feature_size:
         raise AlgorithmError(
-            f"algorithm {named} reads features of the policy, and {policy.spec.name} offers none",
+            f"algorithm {algorithm_name} reads features of the policy, and {policy.spec.name} "
+            "offers none",
             hint="let AlgorithmNeeds.refusal refuse a policy whose PolicySpec.feature_size is 0",
         )
     return cast(EncodingPolicy, policy).frozen_encoder()

@@ -80,11 +80,11 @@ class Learner:
         total_updates: number of updates after which the run ends; None: there is no limit.
         device: device on which the policy computes; None: the device of its parameters.
         env: env that the policy acts in; needed if the algorithm has networks or a replay.
-        keeps: what to store in the replay if the algorithm asks for none.
+        replay_needs: what to store in the replay if the algorithm asks for none.
         spans: recorder of the worker.
 
     Attributes:
-        remarks: warnings for the user about the updates so far, by cause.
+        warnings: warnings for the user about the updates so far, by cause.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Learner:
         total_updates: int | None = None,
         device: torch.device | None = None,
         env: EnvSpec | None = None,
-        keeps: ReplayNeeds | None = None,
+        replay_needs: ReplayNeeds | None = None,
         spans: Spans = OFF,
     ) -> None:
         self._spans = spans
@@ -123,7 +123,7 @@ class Learner:
                 cast(NetworkAlgorithm, algorithm),
                 self._policy,
                 inputs,
-                named=algorithm_config.name,
+                algorithm_name=algorithm_config.name,
                 seed=seed,
                 acting=None if self._acting is None else dict(self._acting.networks.items()),
             )
@@ -137,13 +137,15 @@ class Learner:
         self._lockstep = any(map(dtensor.is_sharded, every))
         size = min(actor.micro_batch_size, actor.chunks_per_rank(collectives.world_size()))
         self._micro = MicroBatches(size, lockstep=self._lockstep)
-        self._keeps = needs.replay or keeps
-        self._replay = ReplayStore(self._keeps or ReplayNeeds(0), policy.spec, env, self._device)
+        self._replay_needs = needs.replay or replay_needs
+        self._replay = ReplayStore(
+            self._replay_needs or ReplayNeeds(0), policy.spec, env, self._device
+        )
         self._reference = ReferenceWeights(groups["policy"] if needs.reference_logprobs else ())
         self._averaged = AveragedWeights(groups["policy"], needs.policy_ema)
-        self.remarks: dict[str, str] = {}
+        self.warnings: dict[str, str] = {}
 
-    def teach(self, samples: SupervisedSamples, reward: float = 1.0) -> None:
+    def load_demonstrations(self, samples: SupervisedSamples, reward: float = 1.0) -> None:
         """Put demonstrations into the replay, in place of earlier ones.
 
         Args:
@@ -180,7 +182,7 @@ class Learner:
         self._optimizer.plan_cosine(update, self._total_updates, steps_left)
         size_before = self._micro.size
         batch = collectives.whole_batch(trajectory)
-        if self._keeps is not None:
+        if self._replay_needs is not None:
             self._replay.add(update, batch)
             self._judge_excess(update)
         if self._acting is not None:
@@ -194,8 +196,8 @@ class Learner:
             self._replay,
             batch,
             self._reference,
-            self.remarks,
-            named=self._config.name,
+            self.warnings,
+            algorithm_name=self._config.name,
             total_updates=self._total_updates,
             seed=self._seed,
             batch_size=self._actor.global_batch_size,
@@ -232,7 +234,7 @@ class Learner:
     def _judge_excess(self, update: int) -> None:
         """Warn if the replay can't hold one rollout within its capacity."""
         if excess := self._replay.excess:
-            self.remarks["replay"] = (
+            self.warnings["replay"] = (
                 f"the rollout of update {update + 1} exceeds the capacity of the replay by "
                 f"{excess / 2**20:.0f} MiB, so the replay holds this rollout alone; raise the "
                 "capacity (rlcore train --help algorithm)"
@@ -258,7 +260,7 @@ class Learner:
                 "algorithm NAME",
             )
         if shares:
-            self.remarks["skipped steps"] = (
+            self.warnings["skipped steps"] = (
                 f"update {update + 1} skipped {', '.join(shares)}: their gradients hold NaN or "
                 "infinity. Its KL, losses and other numbers are those of the steps that were made; "
                 "a lower learning rate or clip_grad may help"
@@ -397,7 +399,7 @@ class Learner:
         Returns:
             The entries of the replay in the checkpoint's state, for :meth:`load_replay`.
         """
-        if self._keeps is None:
+        if self._replay_needs is None:
             return {}
         return {REPLAY: self._replay.save(folder, known)}
 
@@ -411,7 +413,7 @@ class Learner:
         Raises:
             CheckpointError: a file is missing or damaged.
         """
-        if self._keeps is not None:
+        if self._replay_needs is not None:
             self._replay.load(folder, state.get(REPLAY, []))
 
     def successes(self) -> SupervisedSamples | None:

@@ -246,7 +246,7 @@ def policy_settings(
         policy_target=registry.get("model", config.actor.model.model_type).spec.target,
         algorithm_target=registry.get("algorithm", name).spec.target if name else "",
         acts=bool(needs.acting_networks),
-        keeps=needs.replay,
+        replay_needs=needs.replay,
         actor=config.actor,
         algorithm=config.algorithm,
         env_spec=env_spec,

@@ -59,7 +59,7 @@ class AsyncLoop:
         current = session.steering
         staleness = 0
         if session.ahead is not None and session.latest is not None:
-            session.group.recall_weights(session.folder.checkpoints / session.latest / AHEAD)
+            session.group.load_previous_weights(session.folder.checkpoints / session.latest / AHEAD)
             session.steering = replace(current, **session.ahead)
             staleness = 1
         try:
@@ -67,7 +67,7 @@ class AsyncLoop:
         finally:
             session.steering = current
         with session.clock.measure("sync"):
-            session.group.hand_over()
+            session.group.send_trajectory()
             session.group.sync(keep_previous=True)
         return played
 
@@ -96,7 +96,7 @@ class AsyncLoop:
         elapsed = time.perf_counter() - begin
         with session.clock.measure("sync") as sync_time:
             if self._ahead is not None:
-                group.hand_over()
+                group.send_trajectory()
             group.sync(keep_previous=True)
         learned = metrics["time/update"]
         metrics["time/sync"] = sync_time.seconds

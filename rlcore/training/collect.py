@@ -49,8 +49,8 @@ def provide_demonstrations(session: Session) -> Path:
     session.progress.line(
         f"{summary.demonstrations} demonstrations of {summary.episodes} episodes from {path}"
     )
-    for remark in summary.remarks:
-        session.progress.line(f"warning: {remark}")
+    for warning in summary.warnings:
+        session.progress.line(f"warning: {warning}")
     return path
 
 

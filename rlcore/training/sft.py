@@ -161,7 +161,7 @@ def _fit_control(
     path.with_suffix(".json").unlink(missing_ok=True)  # it describes an earlier control
     session.group.load(start)
     if own_successes:
-        session.group.recall(session.folder.checkpoint(update))
+        session.group.load_replay(session.folder.checkpoint(update))
     choice = Choice()
     for part in range(1, parts + 1):
         options = {

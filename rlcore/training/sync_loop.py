@@ -42,7 +42,7 @@ class SyncLoop:
         with session.clock.measure("sync") as handover_time:
             if session.config.env.train.enable_offload or session.config.env.eval.enable_offload:
                 session.group.suspend_envs()
-            session.group.hand_over()
+            session.group.send_trajectory()
         with (
             session.clock.measure("update") as update_time,
             session.progress.phase(f"update {update + 1}", quiet=True),

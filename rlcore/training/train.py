@@ -174,7 +174,9 @@ def reinforce(session: Session, done: int = 0) -> int:
     if session.assembly.needs.demonstrations:
         data = session.config.collect.path or session.folder.demonstrations
         held_back = session.config.sft.val_fraction if session.config.sft.enabled else 0.0
-        session.group.teach(str(data), held_back, session.config.env.train.reward_coef)
+        session.group.load_demonstrations(
+            str(data), held_back, session.config.env.train.reward_coef
+        )
     if not done:
         checkpoint_trial.try_learner(session)
     resume = f"rlcore resume {session.folder.path} goes on from the last checkpoint"
@@ -229,7 +231,7 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
             session.successes.append(metrics["env/success_once"])
         evaluation_seconds = remaining_evaluation_seconds(runner, session.clock.seconds, update)
         session.progress.update_line(update, runner.max_epochs, metrics, evaluation_seconds)
-        for warning in sorted({*session.group.remarks()} - session.warned):
+        for warning in sorted({*session.group.warnings()} - session.warned):
             session.warned.add(warning)
             session.progress.line(f"warning: {warning}")
         is_last = not trains_on(session, update)

@@ -59,7 +59,7 @@ class ActorWorker(PolicyWorker):
                 total_updates=self._settings.total_updates,
                 device=self.device,
                 env=self._settings.env_spec,
-                keeps=self._settings.keeps,
+                replay_needs=self._settings.replay_needs,
                 spans=self.spans,
             )
         return self._learner
@@ -168,7 +168,7 @@ class ActorWorker(PolicyWorker):
         metrics = self.learner.update(trajectory, update, lr_factors)
         return {**metrics, "time/update": time.perf_counter() - begin}
 
-    def teach(self, data: str, val_fraction: float, reward: float) -> None:
+    def load_demonstrations(self, data: str, val_fraction: float, reward: float) -> None:
         """Add the successful demonstrations in `data` to the replay, in place of earlier ones.
 
         Demonstrations that supervised training holds out for validation are excluded. With them,
@@ -184,13 +184,13 @@ class ActorWorker(PolicyWorker):
 
         dataset = format_of(Path(data)).read(Path(data))
         train, _ = dataset.split(val_fraction, self._settings.seed)
-        self.learner.teach(supervised_samples(self.policy, train), reward)
+        self.learner.load_demonstrations(supervised_samples(self.policy, train), reward)
 
-    def remarks(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """Return the learner's warnings for the user about the updates so far."""
         if self._learner is None:
             return []
-        return [warning for warning in self._learner.remarks.values() if warning]
+        return [warning for warning in self._learner.warnings.values() if warning]
 
     def supervised(
         self,
@@ -306,7 +306,7 @@ class ActorWorker(PolicyWorker):
         self.learner.load_state_dict(state)
         self.learner.load_replay(Path(path), state["state"])
 
-    def recall(self, path: str) -> None:
+    def load_replay(self, path: str) -> None:
         """Restore only the replay from what :meth:`save_learner` saved."""
         from rlcore.runs.learner_state import read_learner
 
@@ -350,7 +350,7 @@ class ActorWorker(PolicyWorker):
         )
         self._unpublished = "trained"
 
-    def take_over(self, keys: Sequence[str], timeout: float) -> Conversation:
+    def receive_trajectory(self, keys: Sequence[str], timeout: float) -> Conversation:
         """Receive this rank's columns of the trajectory.
 
         Args:

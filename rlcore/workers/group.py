@@ -9,7 +9,7 @@ All backends run the same worker classes, with the same interface to the caller:
 The calls of one update, with rollout and actor in one process (fused) or in separate ones:
 
     fused      converse ------------> update ------>
-    separate   converse -> hand_over -> update -> sync ->
+    separate   converse -> send_trajectory -> update -> sync ->
 """
 
 from __future__ import annotations
@@ -212,9 +212,11 @@ class WorkerGroup(ABC):
         """Save the learner into a checkpoint's folder, see :meth:`ActorWorker.save_learner`."""
         self._call_actors("save_learner", path=str(path), known=known)
 
-    def teach(self, data: str, val_fraction: float, reward: float) -> None:
-        """Add demonstrations to the algorithm's replay, see :meth:`ActorWorker.teach`."""
-        self._call_actors("teach", data=data, val_fraction=val_fraction, reward=reward)
+    def load_demonstrations(self, data: str, val_fraction: float, reward: float) -> None:
+        """Add demonstrations to the replay, see :meth:`ActorWorker.load_demonstrations`."""
+        self._call_actors(
+            "load_demonstrations", data=data, val_fraction=val_fraction, reward=reward
+        )
 
     def update(
         self, update: int, lr_factors: Mapping[str, float] | None = None
@@ -242,13 +244,13 @@ class WorkerGroup(ABC):
 
         return finish
 
-    def remarks(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """Return the learner's warnings for the user about the updates so far, of rank 0."""
-        return list(self._call_actors("remarks")[0])
+        return list(self._call_actors("warnings")[0])
 
-    def recall(self, path: Path) -> None:
+    def load_replay(self, path: Path) -> None:
         """Load the replay, and nothing else, from a checkpoint's folder."""
-        self._call_actors("recall", path=str(path))
+        self._call_actors("load_replay", path=str(path))
 
     def supervised(
         self, data: str, sft: SFTConfig, on_count: OnCount, more: Mapping[str, Any] | None = None
@@ -358,7 +360,7 @@ class WorkerGroup(ABC):
         results = self._talk(parts, on_count)
         return results[: len(interact)], results[len(interact) :]
 
-    def hand_over(self) -> None:
+    def send_trajectory(self) -> None:
         """Send the trajectory from the rollout workers to the actor workers; no-op if fused."""
         if not self._worker_specs.separate:
             return
@@ -367,11 +369,11 @@ class WorkerGroup(ABC):
         parts = []
         for rank in rollouts:
             keys = [_trajectory_key(rank, actor) for actor in actors]
-            parts.append(ConversationPart("rollout", rank, "hand_over", {"keys": keys}))
+            parts.append(ConversationPart("rollout", rank, "send_trajectory", {"keys": keys}))
         for rank in actors:
             keys = [_trajectory_key(rollout, rank) for rollout in rollouts]
             arguments = {"keys": keys, "timeout": self._timeouts.sync}
-            parts.append(ConversationPart("actor", rank, "take_over", arguments))
+            parts.append(ConversationPart("actor", rank, "receive_trajectory", arguments))
         self._talk(parts)
 
     def sync(self, *, keep_previous: bool = False) -> None:
@@ -413,14 +415,14 @@ class WorkerGroup(ABC):
         """Write the weights that the last :meth:`sync` replaced in the rollout workers."""
         self._call("rollout", "save_previous_weights", [{"file": str(file)}])
 
-    def recall_weights(self, file: Path) -> None:
+    def load_previous_weights(self, file: Path) -> None:
         """Let the rollout workers act with weights of :meth:`save_previous_weights`.
 
         The next :meth:`sync` replaces them by the actor's.
         """
         self._acting_version = self.version() - 1
         arguments = {"file": str(file), "version": self._acting_version}
-        self._call("rollout", "recall_weights", [arguments] * self.ranks("rollout"))
+        self._call("rollout", "load_previous_weights", [arguments] * self.ranks("rollout"))
 
     def weight_sync(self) -> list[str]:
         """Return the transports of the weight sync (:mod:`rlcore.placement.routes`), sorted.

@@ -48,7 +48,7 @@ class PolicyWorkerSettings:
         total_updates: number of updates after which the run ends; None: there is no limit.
         threads: torch threads of this process.
         acts: whether networks of the algorithm act with the policy.
-        keeps: what the learner's replay stores; None: there is no replay.
+        replay_needs: what the learner's replay stores; None: there is no replay.
         shards: number of actor processes that shard one copy of the parameters; 1: each process
             holds all parameters.
         offload: whether the worker offloads its device memory to the host while other workers use
@@ -66,7 +66,7 @@ class PolicyWorkerSettings:
     seed: int
     threads: int
     acts: bool = False
-    keeps: ReplayNeeds | None = None
+    replay_needs: ReplayNeeds | None = None
     total_updates: int | None = None
     shards: int = 1
     offload: bool = False
@@ -388,7 +388,7 @@ class PolicyWorker:
             policy,
             self._algorithm(),
             settings.env_spec,
-            named=settings.algorithm.name,
+            algorithm_name=settings.algorithm.name,
             seed=settings.seed,
             folder=model.model_path,
         )

@@ -137,7 +137,7 @@ class RolloutWorker(PolicyWorker):
         with writing(Path(file)):
             write_weights(Path(file), self._previous)
 
-    def recall_weights(self, file: str, version: int) -> None:
+    def load_previous_weights(self, file: str, version: int) -> None:
         """Act with the trained weights in a file, under the given version."""
         from rlcore.runs.ahead import read_weights
         from rlcore.transport.layout import set_trained
@@ -145,7 +145,7 @@ class RolloutWorker(PolicyWorker):
         set_trained(self._current_policy, read_weights(Path(file)), file)
         self._received_version = version
 
-    def hand_over(self, keys: Sequence[str]) -> Conversation:
+    def send_trajectory(self, keys: Sequence[str]) -> Conversation:
         """Send the trajectory's columns to the actor ranks, and drop them here.
 
         Args:

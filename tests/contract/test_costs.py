@@ -80,7 +80,7 @@ def tables() -> str:
     return "\n".join(
         [
             "## Measured here\n",
-            "| recipe | on | time | success on held-out starts |",
+            "| recipe | on | time | page |",
             "|---|---|---|---|",
             *measured,
             "\n## Published elsewhere\n",

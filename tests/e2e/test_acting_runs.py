@@ -102,7 +102,7 @@ def test_edits_act_and_are_measured(whole: Path):
     last = numbers(whole)[-2]
     assert last["train/edit/ready"] == 1.0
     assert 0.0 <= last["train/edit/chosen"] <= 1.0 and 0.0 < last["train/edit/size"] <= 0.2
-    assert {"train/critic/td_error", "train/critic/q_successes"} <= last.keys()
+    assert {"train/critic/squared_td_error", "train/critic/q_successes"} <= last.keys()
 
 
 def test_the_last_update_has_further_supervised_steps(tmp_path: Path, whole: Path):

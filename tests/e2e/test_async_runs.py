@@ -123,7 +123,7 @@ def test_acting_without_a_sync_after_the_update_is_refused(log_path: Path):
     folder = f"runner.logger.log_path={log_path}"
     with open_session(assemble(compose([*RFT, folder, LOCAL, APART, ASYNC]))) as session:
         play(session, 0, lambda: False)
-        session.group.hand_over()
+        session.group.send_trajectory()
         finish = session.group.begin_update(0)
         play(session, 1, lambda: False)  # the weights before the update are due
         finish()

@@ -85,8 +85,18 @@ def test_a_run_in_one_process_has_rows_for_each_worker(log_path: Path, capsys):
         ("driver", "phases"): {"start", "rollout", "update", "sync", "checkpoint", "eval_after"},
         ("env worker 0", "stage 0"): {"env_reset", "env_chunk", "wait for actions"},
         ("rollout worker 0", "policy"): {"prepare", "forward", "wait for observations"},
-        ("rollout worker 0", "calls"): {"converse", "hand_over", "pull", "wait for the driver"},
-        ("actor worker 0", "calls"): {"update", "publish", "take_over", "wait for the driver"},
+        ("rollout worker 0", "calls"): {
+            "converse",
+            "send_trajectory",
+            "pull",
+            "wait for the driver",
+        },
+        ("actor worker 0", "calls"): {
+            "update",
+            "publish",
+            "receive_trajectory",
+            "wait for the driver",
+        },
         ("actor worker 0", "learner"): {"train policy"},
     }.items():
         names = {span.name for span in rows[row]}

@@ -48,12 +48,14 @@ class Encoder(nn.Module):
         self._token_names = [n for n, a in rows.items() if a.dtype.kind == "i" and a.ndim <= 1]
         floats = [n for n, a in rows.items() if a.dtype.kind == "f" and a.ndim == 0]
         self.scalars = floats if scalars else []
-        self.looks = nn.ModuleDict(
+        self.image_encoders = nn.ModuleDict(
             {name: _convolutions(rows[name], width) for name in self._images}
         )
         states = sum(rows[name].size for name in self._states)
-        self.state = _bounded(states, width) if states else None
-        self.words = nn.Embedding(VOCABULARY, EMBEDDING_WIDTH) if self._token_names else None
+        self.state_encoder = _bounded(states, width) if states else None
+        self.token_embedding = (
+            nn.Embedding(VOCABULARY, EMBEDDING_WIDTH) if self._token_names else None
+        )
         outputs = len(self._images) + bool(states)
         words = len(self._token_names) * EMBEDDING_WIDTH
         self.size = outputs * width + words + len(self.scalars)
@@ -68,14 +70,14 @@ class Encoder(nn.Module):
         device = next(self.parameters()).device
         features = []
         for name in self._images:
-            features.append(self.looks[name](_pixels(inputs[name].to(device), shift)))
-        if self.state is not None:
+            features.append(self.image_encoders[name](_pixels(inputs[name].to(device), shift)))
+        if self.state_encoder is not None:
             numbers = torch.cat([inputs[name] for name in self._states], dim=1)
-            features.append(self.state(numbers.to(device, torch.float32)))
-        if self.words is not None:
+            features.append(self.state_encoder(numbers.to(device, torch.float32)))
+        if self.token_embedding is not None:
             for name in self._token_names:
                 ids = inputs[name].to(device, torch.int64).reshape(len(inputs[name]), -1)
-                features.append(self.words(ids.remainder(VOCABULARY)).mean(1))
+                features.append(self.token_embedding(ids.remainder(VOCABULARY)).mean(1))
         for name in self.scalars:
             features.append(inputs[name].to(device, torch.float32)[:, None])
         return torch.cat(features, dim=1)

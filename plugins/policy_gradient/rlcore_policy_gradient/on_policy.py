@@ -257,14 +257,14 @@ class OnPolicy(ABC):
         With `desired_kl`, also adapt the learning rate of the policy, if `adapts_rate`.
 
         The answer is the same on all ranks. A KL of NaN is accepted here, because the optimizer
-        skips and counts such a step. Also records remarks on log-prob gaps and missing gradients.
+        skips and counts such a step. Also records warnings on log-prob gaps and missing gradients.
         """
         policy = learning.policy
-        remarks = learning.warnings
+        warnings = learning.warnings
         if compared:  # equal on all ranks, so that all of them enter the collective
             gap = learning.all_reduce(metrics)[LOGPROB_GAP]
             warning = agreement.check_gap(policy, gap)
-            remarks["log-probs"] = remarks.get("log-probs") or warning
+            warnings["log-probs"] = warnings.get("log-probs") or warning
         if self._measures_kl:
             kl = learning.all_reduce(metrics)[APPROX_KL]
             desired = self._shared.desired_kl
@@ -276,9 +276,9 @@ class OnPolicy(ABC):
         if trains_policy:
             before = trained if self._unreached is None else self._unreached
             unreached = [parameter for parameter in before if parameter.grad is None]
-            # otherwise the remark is unchanged
+            # otherwise the warning is unchanged
             if self._unreached is None or len(unreached) < len(before):
-                remarks["gradients"] = agreement.without_gradient(policy, unreached, len(trained))
+                warnings["gradients"] = agreement.without_gradient(policy, unreached, len(trained))
             self._unreached = unreached
         return True
 

@@ -91,7 +91,7 @@ def view_data(config: RunConfig, *, trials: int, output: Path) -> Path:
     path = Path(config.collect.path or "")
     name, data = open_dataset(path)
     summary = data.summary()
-    warnings = list(summary.remarks)
+    warnings = list(summary.warnings)
     demonstrations = data.split(0.0, config.runner.seed)[0]
     if not demonstrations:
         raise no_demonstrations(path)

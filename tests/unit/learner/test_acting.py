@@ -91,7 +91,9 @@ def made(folder=None, *, seed=0):
     from rlcore_testing.toy_policy import make
 
     policy = make(config, env_spec=ENV)
-    return with_acting_networks(policy, Shifting(), ENV, named="shifting", seed=seed, folder=folder)
+    return with_acting_networks(
+        policy, Shifting(), ENV, algorithm_name="shifting", seed=seed, folder=folder
+    )
 
 
 def learner_of(policy):
@@ -127,7 +129,9 @@ class Reading(Shifting):
 
 
 def reading(policy):
-    return with_acting_networks(policy, Reading(), ENV, named="reading", seed=0, folder=None)
+    return with_acting_networks(
+        policy, Reading(), ENV, algorithm_name="reading", seed=0, folder=None
+    )
 
 
 def test_an_encoder_is_a_copy_that_no_update_changes(play):
@@ -182,7 +186,8 @@ def test_a_policy_without_acting_networks_stays_as_it_is():
 
     policy = ToyPolicy(MODEL, ENV)
     assert (
-        with_acting_networks(policy, Silent(), ENV, named="silent", seed=0, folder=None) is policy
+        with_acting_networks(policy, Silent(), ENV, algorithm_name="silent", seed=0, folder=None)
+        is policy
     )
 
 
@@ -250,7 +255,7 @@ def test_networks_that_only_explore_are_not_saved(tmp_path):
         )
 
     policy = with_acting_networks(
-        made().policy, Exploring(), ENV, named="shifting", seed=0, folder=None
+        made().policy, Exploring(), ENV, algorithm_name="shifting", seed=0, folder=None
     )
     policy.learned = True
     policy.save_pretrained(tmp_path)
@@ -276,7 +281,7 @@ def test_an_acting_target_network_needs_a_polyak_factor(refused):
 
     policy = ToyPolicy(MODEL, ENV)
     with refused(AlgorithmError, "hasty", "polyak", text=False):
-        with_acting_networks(policy, Hasty(), ENV, named="hasty", seed=0, folder=None)
+        with_acting_networks(policy, Hasty(), ENV, algorithm_name="hasty", seed=0, folder=None)
 
 
 class Likes(nn.Module):

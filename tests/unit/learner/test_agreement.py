@@ -44,7 +44,7 @@ def test_log_probs_that_agree_pass_in_every_minibatch(fresh, acted):
     metrics = made.learner.update(acted(made.policy, gap=0.0, chunks=6, columns=8), 0)
     assert metrics["train/actor/logprob_gap"] == pytest.approx(0, abs=1e-6)
     assert metrics["train/actor/approx_kl"] > 1e-3
-    assert not any(made.learner.remarks.values())
+    assert not any(made.learner.warnings.values())
 
 
 def test_an_evaluate_that_disagrees_is_refused_before_any_step(refused, fresh, acted):
@@ -83,7 +83,7 @@ def test_the_tolerance_is_that_of_the_precision(refused, fresh, acted, half, off
     if outcome != "is refused":
         metrics = made.learner.update(trajectory, 0)
         assert metrics["train/actor/logprob_gap"] == pytest.approx(off, rel=0.01)
-        assert any(made.learner.remarks.values()) == (outcome == "is reported")
+        assert any(made.learner.warnings.values()) == (outcome == "is reported")
     else:
         with refused(PolicyError, "bf16" if half else "fp32", text=False):
             made.learner.update(trajectory, 0)
@@ -96,7 +96,7 @@ def test_a_policy_with_inexact_log_probs_is_reported_once(fresh, acted):
     for update in range(2):
         trajectory.policy_version[:] = update
         made.learner.update(trajectory, update)
-    (remark,) = filter(None, made.learner.remarks.values())
+    (remark,) = filter(None, made.learner.warnings.values())
     assert "it acts with a quantised copy" in remark
 
 
@@ -122,7 +122,7 @@ def test_a_critic_that_warms_up_needs_no_gradient_of_the_policy(fresh, acted):
     made = fresh(critic_warmup_updates=1)
     trajectory = acted(made.policy, gap=0.0)
     made.learner.update(trajectory, 0)
-    assert not any(made.learner.remarks.values())
+    assert not any(made.learner.warnings.values())
 
 
 def test_parameters_without_a_gradient_are_named_once(fresh, acted):
@@ -139,7 +139,7 @@ def test_parameters_without_a_gradient_are_named_once(fresh, acted):
     for update in range(2):
         trajectory.policy_version[:] = 9
         learner.update(trajectory, update)
-    (remark,) = filter(None, learner.remarks.values())
+    (remark,) = filter(None, learner.warnings.values())
     # mean (weight, bias), log_std, excused and the critic's weight and bias
     assert "1 of 6 parameters" in remark and "log_std;" in remark
 
@@ -227,7 +227,7 @@ def test_a_parameter_that_another_minibatch_reaches_is_not_named(fresh, acted):
 
     made.policy.evaluate = evaluate
     made.learner.update(trajectory, 0)
-    assert calls[0] > 6 and not any(made.learner.remarks.values())
+    assert calls[0] > 6 and not any(made.learner.warnings.values())
 
 
 def test_frozen_parameters_stay_frozen_after_the_critic_has_warmed_up(fresh, acted):

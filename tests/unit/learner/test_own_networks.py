@@ -60,7 +60,7 @@ def test_a_rollout_beyond_the_capacity_of_the_replay_is_kept_with_a_warning(play
     learner, _ = made(algorithm)
     metrics = learner.update(play(value_width=0), 0)
     assert metrics["train/actor/optimizer_steps"] == 1.0
-    assert "capacity" in learner.remarks["replay"]
+    assert "capacity" in learner.warnings["replay"]
 
 
 def test_learning_rates_are_those_of_the_groups_that_were_trained(play):

@@ -272,11 +272,11 @@ def test_a_bad_gradient_is_skipped_counted_and_kept_out_of_the_means(bench, acte
     assert np.isfinite(list(metrics.values())).all()
     assert all(bool(p.isfinite().all()) for p in made.policy.parameters())
     # half is no more than half: the run continues with a remark
-    remark = made.learner.remarks["skipped steps"]
+    remark = made.learner.warnings["skipped steps"]
     assert "update 1" in remark and "1 of the 2 steps" in remark
     clean = acted(made.policy, chunks=5, columns=4)
     made.learner.update(clean, 1)
-    assert made.learner.remarks["skipped steps"] == remark  # which is shown once
+    assert made.learner.warnings["skipped steps"] == remark  # which is shown once
 
 
 @pytest.mark.parametrize("micro_batch_size", [5, 2])

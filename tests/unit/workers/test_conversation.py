@@ -64,7 +64,6 @@ def play(
     final=False,
     forward_batch=4,
     record=(),
-    shift=(),
     **env,
 ):
     """Play one training rollout; return (trajectory, outcomes, reports, columns)."""
@@ -87,7 +86,7 @@ def play(
         )
         conversations.append(worker.converse(job))
     routes = [Route(*route[:2], part) for route in routes for part in range(parts)]
-    job = rollout_job(routes, forward_batch=forward_batch, shift=shift, final_decisions=final)
+    job = rollout_job(routes, forward_batch=forward_batch, final_decisions=final)
     *reports, result = interleave([*conversations, converse(toy_policy(), job)])
     return result.trajectory, result.outcomes, reports, columns
 
@@ -111,17 +110,6 @@ def test_trajectory_is_bitwise_the_same_for_any_stages_workers_and_parts(stages,
     reference, *_ = play()
     other, *_ = play(stages=stages, workers=workers, parts=parts)
     same(reference, other)
-
-
-def test_an_episode_is_shifted_as_a_whole():
-    plain, *_ = play()
-    size = plain.actions.shape[-1]
-    shifted, *_ = play(shift=(0.5,) * size)
-    same(shifted, play(shift=(0.5,) * size, stages=3, parts=2)[0])
-    moved = shifted.actions[0] - plain.actions[0]  # the same inputs: it is the first decision
-    assert torch.allclose(moved, moved[:, :1].expand_as(moved), atol=1e-6), "alike over a chunk"
-    assert len(moved[:, 0].unique(dim=0)) == len(moved), "an episode has its own"
-    assert 0.2 < moved.std() < 0.8  # of 12 episodes: 0.5 but for chance
 
 
 def test_films_and_long_columns_do_not_depend_on_parts():

@@ -109,12 +109,12 @@ def received(rollouts, actors):
     """What each of `actors` actor ranks has after the hand-over."""
     learners = [ActorWorker(policy_settings()) for _ in range(actors)]
     talks = [
-        worker.hand_over([f"{rank}/{actor}" for actor in range(actors)])
+        worker.send_trajectory([f"{rank}/{actor}" for actor in range(actors)])
         for rank, worker in enumerate(rollouts)
     ]
     for actor, learner in enumerate(learners):
         keys = [f"{rank}/{actor}" for rank in range(len(rollouts))]
-        talks.append(learner.take_over(keys, timeout=1.0))
+        talks.append(learner.receive_trajectory(keys, timeout=1.0))
     interleave(talks)
     return [learner._trajectory for learner in learners]
 
@@ -314,7 +314,7 @@ def test_a_fused_group_has_nothing_to_send(tmp_path):
         (_,), (summary,) = group.converse(interact, rollout)
         assert summary.weights is None
         before = group._workers["rollout+actor"]._trajectory
-        group.hand_over()
+        group.send_trajectory()
         assert group._workers["rollout+actor"]._trajectory is before
 
 

@@ -32,11 +32,11 @@ class EditActor(nn.Module):
         unit: float32 `[A]`, unit of an edit of each entry, in units of the range; 1 until measured.
         ready: float32 `[1]`, 1 once edits take part in acting, else 0. It is a buffer, so that it
             reaches the rollout workers with the weights.
-        lines: `[C, K]`, weights of the linear interpolation from points to actions.
+        interpolation: `[C, K]`, weights of the linear interpolation from points to actions.
     """
 
     ready: Tensor
-    lines: Tensor
+    interpolation: Tensor
     unit: Tensor
 
     def __init__(
@@ -58,7 +58,7 @@ class EditActor(nn.Module):
         nn.init.zeros_(last.weight)
         nn.init.zeros_(last.bias)
         self.register_buffer("ready", torch.zeros(1))
-        self.register_buffer("lines", _lines(actions, points), persistent=False)
+        self.register_buffer("interpolation", _interpolation(actions, points), persistent=False)
         self.register_buffer("unit", torch.ones(entries), persistent=measured)
 
     def forward(self, features: Tensor, chunk: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
@@ -79,11 +79,11 @@ class EditActor(nn.Module):
         normal = -0.5 * drawn.square() - log_std - 0.5 * math.log(2 * math.pi)
         slope = 2.0 * (math.log(2.0) - before - functional.softplus(-2.0 * before))
         points = before.tanh().unflatten(1, self.shape)
-        edits = self._scale * self.unit * torch.einsum("ck,bka->bca", self.lines, points)
+        edits = self._scale * self.unit * torch.einsum("ck,bka->bca", self.interpolation, points)
         return edits, (normal - slope).sum(1)
 
 
-def _lines(actions: int, points: int) -> Tensor:
+def _interpolation(actions: int, points: int) -> Tensor:
     """Return the weights `[C, K]` that interpolate linearly between K points, which are spread
     evenly over C actions."""
     if points == 1:

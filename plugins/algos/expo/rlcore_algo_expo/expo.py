@@ -190,7 +190,7 @@ class EXPO:
         metrics |= {
             "train/critic/q_successes": metric.mean(mean, of_success),
             "train/critic/q_failures": metric.mean(mean, ~of_success),
-            "train/critic/td_error": metric.mean(error / config.critics, valid),
+            "train/critic/squared_td_error": metric.mean(error / config.critics, valid),
         }
         return error, metrics
 

@@ -225,9 +225,9 @@ def test_until_it_is_ready_the_policy_acts():
 
 def test_edits_go_in_straight_lines():
     edit = EditActor(1, (5, 1), points=2, scale=0.2)
-    assert edit.lines.tolist() == [[1, 0], [0.75, 0.25], [0.5, 0.5], [0.25, 0.75], [0, 1]]
-    assert EditActor(1, (3, 1), points=3, scale=1.0).lines.tolist() == torch.eye(3).tolist()
-    assert EditActor(1, (2, 1), points=1, scale=1.0).lines.tolist() == [[1], [1]]
+    assert edit.interpolation.tolist() == [[1, 0], [0.75, 0.25], [0.5, 0.5], [0.25, 0.75], [0, 1]]
+    assert EditActor(1, (3, 1), points=3, scale=1.0).interpolation.tolist() == torch.eye(3).tolist()
+    assert EditActor(1, (2, 1), points=1, scale=1.0).interpolation.tolist() == [[1], [1]]
 
 
 def test_edits_have_a_unit_for_each_entry():
@@ -311,7 +311,7 @@ def test_critics_learn_hand_worked_targets():
     # y = r + 0.5 min(2, 1): 0.5, 0.5, and 1 at the end. (2 - y)^2 + (1 - y)^2: 2.5, 2.5, 1; the
     # last decision before the time limit: nobody knows what came then
     assert losses.tolist() == [2.5, 2.5, 1.0, 2.5, 0.0]
-    assert metrics["train/critic/td_error"].value(1) == pytest.approx((2.5 * 3 + 1) / 2 / 4)
+    assert metrics["train/critic/squared_td_error"].value(1) == pytest.approx((2.5 * 3 + 1) / 2 / 4)
     assert metrics["train/critic/q_successes"].value(1) == 1.5
 
 
@@ -330,7 +330,9 @@ def test_a_time_limit_is_an_end_where_critics_see_the_elapsed_time(refused):
     losses, metrics = algorithm._critic_loss(learning, torch.tensor([0, 1, 2]), rows, keys(rows))
     # as when it is masked, but for the last decision before the time limit: y = 0, so 2^2 + 1^2
     assert losses.tolist() == [2.5, 2.5, 1.0, 2.5, 5.0]
-    assert metrics["train/critic/td_error"].value(1) == pytest.approx((2.5 * 3 + 1 + 5) / 2 / 5)
+    assert metrics["train/critic/squared_td_error"].value(1) == pytest.approx(
+        (2.5 * 3 + 1 + 5) / 2 / 5
+    )
     with refused(ConfigError, "algorithm.time_limits=end", "line"):
         algorithm.networks(SPEC, {"x": row["x"]})
 
@@ -504,8 +506,8 @@ def test_critics_see_the_policys_features_and_no_images():
     made = EXPO(config).networks(policy, row)
     encoder = made["critic"].encoder
     # the feature and the float, through one layer of 256
-    assert encoder.size == 256 and not encoder.looks and encoder.words is None
-    assert encoder.state[0].in_features == 2
+    assert encoder.size == 256 and not encoder.image_encoders and encoder.token_embedding is None
+    assert encoder.state_encoder[0].in_features == 2
     asked = needs(config)
     assert asked.replay.outputs == (FEATURES,)
     assert [network.name for network in asked.networks if network.encodes] == ["encoder"]

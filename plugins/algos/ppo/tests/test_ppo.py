@@ -100,7 +100,9 @@ def test_the_imitation_term_is_weighted_by_its_coefficient_and_the_schedule(deca
     actor = ActorConfig(micro_batch_size=16, global_batch_size=64)
     learner = Learner(policy, PPO(config), actor, config, seed=0, total_updates=4)
     ones = torch.ones(8, 1, 1)
-    learner.teach(SupervisedSamples({"features": torch.ones(8, 1)}, ones, ones[..., 0].bool()))
+    learner.load_demonstrations(
+        SupervisedSamples({"features": torch.ones(8, 1)}, ones, ones[..., 0].bool())
+    )
     trajectory = bandit_rollout(policy, seed=0)  # 64 decisions, and 24 frames beside them
     trajectory = replace(trajectory, rewards=torch.ones_like(trajectory.rewards))
     metrics = learner.update(trajectory, 1)
@@ -165,10 +167,10 @@ def test_a_rate_that_nothing_can_adapt_is_told():
     """The 64 samples are 2 minibatches of 32, or 1 of 64 whose KL is measured before its step."""
     learner = make_learner(Bandit(), PPOConfig(desired_kl=0.01))
     learner.update(bandit_rollout(Bandit(), seed=0), 0)
-    assert "desired_kl" not in learner.remarks
+    assert "desired_kl" not in learner.warnings
     alone = make_learner(Bandit(), PPOConfig(desired_kl=0.01), batch_size=64)
     alone.update(bandit_rollout(Bandit(), seed=0), 0)
-    assert "algorithm.desired_kl" in alone.remarks["desired_kl"]
+    assert "algorithm.desired_kl" in alone.warnings["desired_kl"]
 
 
 @pytest.mark.parametrize(

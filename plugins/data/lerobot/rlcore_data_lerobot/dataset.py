@@ -119,18 +119,18 @@ class LeRobotSet:
         """See :meth:`rlcore.demonstrations.datasets.Dataset.summary`."""
         used = [part for part in self._survey.parts if part.row.success]
         frames = sum(len(range(part.start, part.stop, self.mapping.stride)) for part in used)
-        remarks = [channel.remark for channel in self._survey.clipped if channel.count]
+        warnings = [channel.warning for channel in self._survey.clipped if channel.count]
         if self._survey.sample is not None:
             found = contradictions(self.mapping, self._survey.sample)
-            remarks += [f"{self._described}: {sentence}" for sentence in found]
+            warnings += [f"{self._described}: {sentence}" for sentence in found]
         late = late_episodes(self._survey.windows, self.index.fps)
         if late:
-            remarks.append(
+            warnings.append(
                 f"{self.index.path}: before episode {late[0]}"
                 + (f" and {len(late) - 1} others" if len(late) > 1 else "")
                 + ", its video has frames that belong to no row"
             )
-        return DatasetSummary(len(used), len(self), tuple(remarks), frames)
+        return DatasetSummary(len(used), len(self), tuple(warnings), frames)
 
     def split(
         self, val_fraction: float, seed: int

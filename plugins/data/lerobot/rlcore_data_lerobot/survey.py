@@ -90,7 +90,7 @@ class ClippedEntries:
         return 2 * self.count > self.total
 
     @property
-    def remark(self) -> str:
+    def warning(self) -> str:
         """Return a message with the counts."""
         low, high = self.source.bounds or (-math.inf, math.inf)
         return (
@@ -168,7 +168,7 @@ class Surveyor:
         if wrong:
             channel = wrong[0].source.channel
             raise ConfigError(
-                "\n".join(counts.remark for counts in wrong),
+                "\n".join(counts.warning for counts in wrong),
                 hint=f"the numbers are probably of another unit, such as degrees: set "
                 f"{channel}.scale (degrees to radians: 0.0174533), or {channel}.range to what the "
                 f"env states: {PAGE}",

@@ -47,8 +47,8 @@ def test_rows_that_have_changed_are_read_again(tmp_path: Path, rows: Path) -> No
 
 
 def test_another_description_is_another_look(tmp_path: Path, rows: Path) -> None:
-    """Of the second one, the actions use less than a tenth of the range, which is remarked on."""
+    """Of the second one, the actions use less than a tenth of the range, which is warned about."""
     file = described(tmp_path)
-    assert not summary(file).remarks
+    assert not summary(file).warnings
     described(tmp_path, DESCRIPTION.replace("[-1.6, 1.6], convention: target in rad", "[-9, 9]"))
-    assert summary(file).remarks
+    assert summary(file).warnings

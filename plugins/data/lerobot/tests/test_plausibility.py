@@ -47,9 +47,9 @@ def test_a_mistake_is_one_remark(tmp_path: Path, mistake: str) -> None:
     unit, text, words = MISTAKES[mistake]
     arm(tmp_path / "arm", unit=unit)
     file = described(tmp_path, text)
-    remarks = format_of(file).read(file).summary().remarks
-    assert len(remarks) == bool(words), remarks
-    assert all(word in remarks[0] for word in words)
+    warnings = format_of(file).read(file).summary().warnings
+    assert len(warnings) == bool(words), warnings
+    assert all(word in warnings[0] for word in words)
 
 
 def test_a_remark_is_told_before_training_and_by_a_dry_run(

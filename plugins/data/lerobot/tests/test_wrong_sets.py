@@ -1,4 +1,4 @@
-"""Data sets whose files are whole, but whose content is wrong: refused, or remarked on."""
+"""Data sets whose files are whole, but whose content is wrong: refused, or warned about."""
 
 from __future__ import annotations
 
@@ -119,9 +119,9 @@ def test_frames_of_no_row_are_remarked_on(tmp_path):
         lambda rows: [{**rows[0]}, *({**row, name: row[name] + 1 / 30} for row in rows[1:])],
     )
     file = described(tmp_path)
-    remarks = format_of(file).read(file).summary().remarks
-    (remark,) = (remark for remark in remarks if "its video" in remark)
-    assert "episode 1" in remark
+    warnings = format_of(file).read(file).summary().warnings
+    (warning,) = (warning for warning in warnings if "its video" in warning)
+    assert "episode 1" in warning
 
 
 CLOCKS = [
@@ -197,10 +197,10 @@ def test_actions_that_are_clipped_are_counted(tmp_path):
     foreign(tmp_path / "pots", "v3.0")
     text = DESCRIPTION.replace("scale: 20", "scale: 40")
     file = described(tmp_path, text)
-    remarks = format_of(file).read(file).summary().remarks
-    (remark,) = (remark for remark in remarks if "are clipped" in remark)
+    warnings = format_of(file).read(file).summary().warnings
+    (warning,) = (warning for warning in warnings if "are clipped" in warning)
     for word in ("actions.ee_delta_position", "3 of 24", "12.5%", "[-1, 1]", "1.6"):
-        assert word in remark
+        assert word in warning
     actions = read(tmp_path, text)[0][0].actions
     np.testing.assert_allclose(actions[:, 0], [0, 0.4, 0.8, 1, 1], rtol=1e-6)
 

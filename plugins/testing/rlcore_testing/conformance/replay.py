@@ -65,12 +65,12 @@ class ReplayConformance(AlgorithmSubject):
                 demonstration=torch.arange(DEMONSTRATIONS),
                 steps_left=torch.ones(DEMONSTRATIONS, dtype=torch.int64),
             )
-            learner.teach(samples)
+            learner.load_demonstrations(samples)
         return learner, policy
 
     def _acting(self, bandit: Any, folder: str | None = None) -> Any:
         return with_acting_networks(
-            bandit, self.algorithm, ENV, named=self.name, seed=0, folder=folder
+            bandit, self.algorithm, ENV, algorithm_name=self.name, seed=0, folder=folder
         )
 
     def train(self, learner: Learner, policy: Any, updates: range) -> None:
