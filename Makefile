@@ -33,7 +33,7 @@ $(STAMP): pyproject.toml $(PLUGINS) $(wildcard requirements/*)
 	@bash requirements/install.sh --venv $(VENV)
 	@touch $@
 
-train: install ## demonstrations, imitation, practice, evaluation (ARGS="runner.seed=1")
+train: install ## demonstrations, imitation, RL, evaluation (ARGS="runner.seed=1")
 	$(BIN)/rlcore train experiment=quickstart_expo $(ARGS)
 
 test: install ## checks and the tests that are not long

@@ -24,8 +24,8 @@ class LiberoConfig(MujocoEnvConfig):
         minimum=1,
     )
     starts: str = key(
-        "split: 40 of a task's 50 init states for training, 10 held out; all: all 50 belong to "
-        "split=train, on which published results are trained and evaluated",
+        "split: 35 of a task's 50 init states for training, 5 for validation, 10 held out; all: "
+        "all 50 belong to split=train, on which published results are trained and evaluated",
         "split",
         choices=("split", "all"),
     )
