@@ -432,10 +432,6 @@ class AlgorithmNeeds:
             success, which ends the episode.
         imitation: it needs a policy with a supervised loss.
         noise: it needs a policy that accepts the noise from which its decisions start.
-        episode_shift: exploration in addition to the policy's: standard deviation of an offset that
-            is drawn once per training episode and added to all its actions, in units of half the
-            range of each action entry. Not for algorithms that learn from the log-probs of executed
-            actions.
         frozen: no step trains the policy.
         limited_updates: its settings are shares of the run's number of updates
             (`Learning.total_updates`), so `runner.max_epochs` must not be -1.
@@ -464,7 +460,6 @@ class AlgorithmNeeds:
     demonstration_chunks: int = 0
     imitation: bool = False
     noise: bool = False
-    episode_shift: float = 0.0
     frozen: bool = False
     limited_updates: bool = False
     policy_steps: int | None = None
@@ -499,11 +494,6 @@ class AlgorithmNeeds:
     def final_decisions(self) -> bool:
         """Return whether its replay stores decisions at final observations."""
         return self.replay is not None and self.replay.final_decisions
-
-    @property
-    def explores(self) -> bool:
-        """Return whether one of its networks explores in training episodes."""
-        return any(network.explores for network in self.networks)
 
     @property
     def acting_networks(self) -> tuple[NetworkNeeds, ...]:

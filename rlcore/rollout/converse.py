@@ -8,7 +8,6 @@ waits for  the simulation of one stage at a time, while other stages simulate
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 import numpy as np
 
@@ -122,10 +121,7 @@ def _act(
 def _decide(
     policy: Policy, job: RolloutJob, observation: Observation, keys: RowKeys, spans: Spans
 ) -> tuple[Inputs, PolicyOutput]:
-    """Return the policy's inputs and its decisions, both checked against its spec.
-
-    If the job has a shift, the actions include the offset of their episode.
-    """
+    """Return the policy's inputs and its decisions, both checked against its spec."""
     rows = len(keys)
     with spans.measure(ROW, "prepare"):
         inputs = check_inputs(policy.spec, rows, policy.prepare(observation))
@@ -137,14 +133,7 @@ def _decide(
             deterministic=job.order.deterministic,
             forward_batch=job.forward_batch,
         )
-    output = check_output(policy.spec, rows, output)
-    if job.shift:
-        # keys without the decision number, so that all decisions of an episode get one offset
-        episodes = RowKeys(tuple(key[:-1] for key in keys.keys))
-        scale = np.asarray(job.shift, np.float32)
-        shift = scale * episodes.normal("episode_shift", (1, len(scale)))
-        output = replace(output, actions=output.actions + shift)
-    return inputs, output
+    return inputs, check_output(policy.spec, rows, output)
 
 
 def _add_outcome(

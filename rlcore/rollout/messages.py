@@ -198,8 +198,6 @@ class RolloutJob:
             in the same process.
         final_decisions: whether decisions at final observations are added to the trajectory
             (:attr:`rlcore.contracts.specs.ReplayNeeds.final_decisions`).
-        shift: standard deviation of the exploration offset for each action entry, in the env's
-            units. An offset is drawn once per episode and added to all its actions. Empty: none.
         tasks: names of the tasks of the env that is played, in its order.
     """
 
@@ -210,7 +208,6 @@ class RolloutJob:
     env_timeout: float
     weights: int | None = None
     final_decisions: bool = False
-    shift: tuple[float, ...] = ()
     tasks: tuple[str, ...] = ()
 
     def keys(self, rows: Iterable[WaitingRow]) -> RowKeys:

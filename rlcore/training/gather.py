@@ -92,7 +92,6 @@ def gather(
             forward_batch=config.rollout.forward_batch,
             env_timeout=config.cluster.timeouts.env,
             final_decisions=order.keep and assembly.needs.final_decisions,
-            shift=_shift(assembly, order),
             tasks=played.tasks,
         )
         for rank_routes in routes_by_rank
@@ -102,21 +101,6 @@ def gather(
     gathered = _merged(reports, summaries)
     _check_complete(order.columns, gathered.outcomes)
     return gathered
-
-
-def _shift(assembly: Assembly, order: GatherOrder) -> tuple[float, ...]:
-    """Return the standard deviation of the algorithm's episode shift per action entry.
-
-    It is `episode_shift` times half the entry's range; empty outside of training, or without a
-    shift.
-    """
-    std = assembly.needs.episode_shift
-    if not std or order.phase != "train":
-        return ()
-    channels = assembly.env_specs[order.side].actions
-    return tuple(
-        std * (channel.high - channel.low) / 2 for channel in channels for _ in range(channel.size)
-    )
 
 
 def _env_jobs(

@@ -34,7 +34,6 @@ TRACKERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
 WRAPPERS: dict[str, tuple[str, str, str | None]] = {
     "action_cost": ("CostlyActions", "ActionCost", None),
     "state_noise": ("NoisyStates", "StateNoise", "noisy_spec"),
-    "episode_shift": ("shifted", "EpisodeShift", "shifted_needs"),
 }
 """`{name: (target, config, spec)}` of `rlcore_tools.wrappers`."""
 

@@ -1,18 +1,16 @@
-"""Define three wrappers: a cost of actions, noise on states, and one action shift per episode."""
+"""Define two wrappers of envs: a cost of actions, and noise on states."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from rlcore.config.schema import AlgorithmWrapping, EnvWrapping, key
-from rlcore.contracts.errors import ConfigError
+from rlcore.config.schema import EnvWrapping, key
 from rlcore.contracts.protocols import ChunkResult, Env, Observation
 from rlcore.contracts.rng import generator
-from rlcore.contracts.specs import AlgorithmNeeds, EnvSpec, Episode
+from rlcore.contracts.specs import EnvSpec, Episode
 from rlcore.contracts.wrappers import EnvWrapper
 
 
@@ -72,40 +70,3 @@ class NoisyStates(EnvWrapper):
         ]
         noise = self._std * np.array(samples).reshape(observation["states"].shape)
         return {**observation, "states": (observation["states"] + noise).astype(np.float32)}
-
-
-@dataclass
-class EpisodeShift(AlgorithmWrapping):
-    """Explores around the policy: all actions of a training episode are moved by one draw."""
-
-    std: float = key(
-        "standard deviation of the shift, in units of half of each entry's range", 0.1, minimum=0
-    )
-
-
-def shifted_needs(needs: AlgorithmNeeds, settings: EpisodeShift) -> AlgorithmNeeds:
-    """Return the algorithm's needs with the shift as exploration.
-
-    Raises:
-        ConfigError: the algorithm uses log-probs of the executed actions, which the shift changes,
-            or explores by itself.
-    """
-    if needs.explores:
-        raise ConfigError(
-            "wrapper 'episode_shift' can't be used where algorithm.explore is set, which moves the "
-            "actions of training episodes too",
-            hint="algorithm.wrappers=[]",
-        )
-    if needs.exact_logprobs:
-        raise ConfigError(
-            "wrapper 'episode_shift' changes actions after they were sampled, so it can't be used "
-            "with an algorithm that needs their log-probs",
-            hint="algorithm=rft",
-        )
-    return replace(needs, episode_shift=settings.std)
-
-
-def shifted(algorithm: Any, settings: EpisodeShift) -> Any:
-    """Set `algorithm.needs` in place to the needs with the shift, and return the algorithm."""
-    algorithm.needs = shifted_needs(algorithm.needs, settings)
-    return algorithm

@@ -197,23 +197,11 @@ def test_changes_of_the_recipe_are_listed(log_path):
     assert "runner.max_epochs 10" not in Page(write_report(make_run(log_path))).text
 
 
-@pytest.mark.parametrize(
-    ("words", "std"),
-    [
-        (["algorithm=rft", "algorithm.episode_shift=0.3"], "0.3"),
-        (["algorithm=expo", "algorithm.wrappers=[{episode_shift: {std: 0.15}}]"], "0.15"),
-        ([], ""),
-    ],
-)
-def test_training_episodes_that_are_shifted_are_named(log_path, words, std):
-    page = Page(write_report(make_run(log_path, *words)))
-    assert ("shifted on purpose" in page.text) == bool(std)
-    assert f"standard deviation {std} of half a range" in page.text or not std
-
-
 def test_training_episodes_that_explore_are_named(log_path):
-    words = ["algorithm=rft", "algorithm.explore=[0,0.2]"]
-    assert "moved on purpose" in Page(write_report(make_run(log_path, *words))).text
+    explore = "algorithm.explore=[0,0.2]"
+    for words, moved in (["algorithm=rft", explore], True), (["algorithm=rft"], False):
+        text = Page(write_report(make_run(log_path, *words))).text
+        assert ("moved on purpose" in text) == moved
 
 
 @pytest.mark.parametrize("validated", [False, True])

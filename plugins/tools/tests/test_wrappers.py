@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from rlcore.api import build_checked_env, build_policy, compose
 from rlcore.checks.facts import env_spec
 from rlcore.config import wrappers
 from rlcore.config.component_specs import algorithm_needs
-from rlcore.config.schema import EnvWrapping
+from rlcore.config.schema import AlgorithmWrapping, EnvWrapping
 from rlcore.contracts.episodes import EpisodeOutcome
 from rlcore.contracts.errors import ConfigError, PluginError
 from rlcore.contracts.specs import ComponentSpec, Episode
@@ -95,7 +95,6 @@ def test_a_wrapper_that_changes_success_is_refused(refused, monkeypatch):
         ("{action_cost: {coef: much}}", ConfigError, "'much'"),
         ("{action_cost: {coef: -1}}", ConfigError, "coef must be at least 0, got -1"),
         ("{a: 1, b: 2}", ConfigError, "{NAME: {key: value}}"),
-        ("episode_shift", ConfigError, "algorithm.wrappers"),
     ],
 )
 def test_an_invalid_chain_is_refused(refused, entry, error_class, named):
@@ -104,17 +103,29 @@ def test_an_invalid_chain_is_refused(refused, entry, error_class, named):
         env_spec(load_plugins(), "env.train", config.env.train)
 
 
-def test_exploration_around_a_policy(refused):
-    """For one that learns from what worked; not for one that compares log-probs."""
-    chain = "algorithm.wrappers=[{episode_shift: {std: 0.3}}]"
-    config = compose(*TOY, "algorithm=rft", chain)
-    assert algorithm_needs(config, load_plugins()).episode_shift == 0.3
-    with refused(ConfigError, "episode_shift", "algorithm.explore"):
-        exploring = compose(*TOY, "algorithm=rft", "algorithm.explore=[0,0.2]", chain)
-        algorithm_needs(exploring, load_plugins())
-    with refused(ConfigError, "episode_shift"):
-        compose(*TOY, "algorithm=ppo", chain, "actor.model.add_value_head=true")
-        algorithm_needs(compose(*TOY, "algorithm=ppo", chain), load_plugins())
+def test_a_wrapper_of_envs_does_not_wrap_an_algorithm(refused):
+    config = compose(*TOY, "algorithm=grpo", "algorithm.wrappers=[state_noise]")
+    with refused(ConfigError, "state_noise", "env.train.wrappers"):
+        algorithm_needs(config, load_plugins())
+
+
+@dataclass
+class NearReference(AlgorithmWrapping):
+    pass
+
+
+def near_reference_needs(needs, settings):
+    return replace(needs, reference_logprobs=True)
+
+
+def test_a_wrapper_adds_a_need_to_an_algorithm(monkeypatch):
+    here = f"{__name__}:"
+    spec = ComponentSpec(
+        "wrapper", "near", "", config=f"{here}NearReference", spec=f"{here}near_reference_needs"
+    )
+    monkeypatch.setattr(wrappers, "_wrapper", lambda entry, base: (spec, NearReference()))
+    config = compose(*TOY, "algorithm=grpo", "algorithm.wrappers=[near]")
+    assert algorithm_needs(config, load_plugins()).reference_logprobs
 
 
 def test_trainable_parameters_are_chosen_by_name(refused):

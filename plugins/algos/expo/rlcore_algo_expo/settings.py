@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rlcore_off_policy.average import policy_ema_key
+from rlcore_off_policy.keys import EXPLORATION, explore_key, policy_ema_key
 from rlcore_off_policy.sizes import WIDTH, actor_parameters, critic_parameters
 from rlcore_off_policy.time_limits import time_limits_key
 
@@ -126,14 +126,7 @@ class ExpoConfig(AlgorithmConfig):
         minimum=1,
     )
     time_limits: str = time_limits_key()
-    explore: list[float] = key(
-        "scales of exploration, in units of the spread of the demonstrations' actions: all actions "
-        "of a training episode are moved by one draw, at a scale drawn for the episode, more often "
-        "one whose episodes succeed; the first rollout, before the spread is known, has none; "
-        "empty: off",
-        [],
-        minimum=0,
-    )
+    explore: list[float] = explore_key()
     edit_factors: list[float] = key(
         "factors on the edits, of which each training episode draws one, more often one whose "
         "episodes succeed; at 0 the policy acts alone, without the critics' choice. Evaluations "
@@ -222,8 +215,7 @@ def needs(config: ExpoConfig) -> AlgorithmNeeds:
         acts_with="online",
         optim=config.edit_optim.adamw,
     )
-    # these have buffers alone
-    explore = NetworkNeeds("explore", 0.0, acts_with="online", explores=True)
+    # it has buffers alone
     factors = NetworkNeeds("factors", 0.0, acts_with="online")
     encoder = NetworkNeeds("encoder", 0.0, acts_with="online", encodes=True)
     sees_policy = config.critic_features == "policy"
@@ -233,7 +225,7 @@ def needs(config: ExpoConfig) -> AlgorithmNeeds:
             critic,
             edit,
             *([encoder] if sees_policy else []),
-            *([explore] if config.explore else []),
+            *([EXPLORATION] if config.explore else []),
             *([factors] if config.edit_factors else []),
         ),
         replay=ReplayNeeds(

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rlcore_off_policy.average import policy_ema_key
+from rlcore_off_policy.keys import EXPLORATION, explore_key, policy_ema_key
 
 from rlcore.config.schema import AlgorithmConfig, key
-from rlcore.contracts.errors import ConfigError
-from rlcore.contracts.specs import AlgorithmNeeds, NetworkNeeds, ReplayNeeds
+from rlcore.contracts.specs import AlgorithmNeeds, ReplayNeeds
 
 
 @dataclass
@@ -31,19 +30,7 @@ class RFTConfig(AlgorithmConfig):
         minimum=0,
         maximum=1,
     )
-    episode_shift: float = key(
-        "exploration: std of a shift of all actions of a training episode, drawn once per episode, "
-        "in units of half of each entry's range",
-        0.0,
-        minimum=0,
-    )
-    explore: list[float] = key(
-        "scales of exploration in place of episode_shift, in units of the spread of the "
-        "demonstrations' actions: each training episode draws one, more often one whose episodes "
-        "succeed; the first rollout, before the spread is known, has none; []: off",
-        [],
-        minimum=0,
-    )
+    explore: list[float] = explore_key()
     policy_ema: float | None = policy_ema_key()
     replay_mib: int = key(
         "MiB of own successes in the replay, over all actor processes; the oldest are dropped "
@@ -56,25 +43,13 @@ class RFTConfig(AlgorithmConfig):
 def needs(config: RFTConfig) -> AlgorithmNeeds:
     """Return the needs: a replay of successes, demonstrations if they are imitated or explored
     around, and a policy that can imitate.
-
-    Raises:
-        ConfigError: both keys of exploration are set.
     """
-    if config.explore and config.episode_shift:
-        raise ConfigError(
-            "algorithm.episode_shift must be 0 where algorithm.explore is set, got "
-            f"{config.episode_shift} and {config.explore}",
-            hint="algorithm.episode_shift=0",
-        )
-    # it has buffers alone
-    explore = NetworkNeeds("explore", 0.0, acts_with="online", explores=True)
     return AlgorithmNeeds(
         exact_logprobs=False,
-        networks=(explore,) if config.explore else (),
+        networks=(EXPLORATION,) if config.explore else (),
         replay=ReplayNeeds(config.replay_mib * 2**20, failures=False),
         demonstrations=config.demonstrations > 0 or bool(config.explore),
         imitation=True,
-        episode_shift=config.episode_shift,
         policy_steps=config.steps,
         policy_ema=config.policy_ema,
     )

@@ -1,10 +1,7 @@
 """The checks that rlcore has for every algorithm with a replay."""
 
 import pytest
-from rlcore_algo_rft.settings import RFTConfig, needs
 from rlcore_testing import ReplayConformance
-
-from rlcore.contracts.errors import ConfigError
 
 
 class TestRFT(ReplayConformance):
@@ -26,8 +23,3 @@ class TestRFTWithExploration(ReplayConformance):
 class TestRFTWithAverage(ReplayConformance):
     name = "rft"
     settings = {"steps": 10, "policy_ema": 0.1}
-
-
-def test_rft_explores_in_one_way(refused):
-    with refused(ConfigError, "episode_shift", "explore"):
-        needs(RFTConfig(episode_shift=0.1, explore=[0.0, 0.2]))

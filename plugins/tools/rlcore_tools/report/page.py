@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -75,7 +75,6 @@ def run_page(record: RunRecord, base: Path) -> str:
         control=gain(record.before, control.episodes if control else None),
         infos=_infos(record),
         success=success_charts([Curve("training", [record])]),
-        shift=_episode_shift(record.config),
         explores=bool(find(record.config, "algorithm.explore")),
         strip=task_strip(record),
         failed=_failed_by_task(record),
@@ -96,18 +95,6 @@ def run_page(record: RunRecord, base: Path) -> str:
             (str(path.relative_to(record.folder.path)), link(path, base)) for path in _files(record)
         ],
     )
-
-
-def _episode_shift(config: Values) -> float:
-    """Return the standard deviation of the shift of training episodes; 0 if there is none.
-
-    It is a key of the algorithm, or of its wrapper of that name.
-    """
-    stds = [find(config, "algorithm.episode_shift") or 0.0]
-    for wrapper in find(config, "algorithm.wrappers") or ():
-        if isinstance(wrapper, Mapping):
-            stds.append(find(wrapper, "episode_shift.std") or 0.0)
-    return float(max(stds))
 
 
 def comparison_page(rows: Sequence[Row], base: Path) -> str:
