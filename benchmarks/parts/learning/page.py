@@ -217,6 +217,8 @@ def headline(sheet: Sheet) -> str:
     rest = f"{absent} of the {len(first)} cells of the first table are not run."
     if not gains:
         return f"We have not run this comparison yet. {rest}"
+    if fallen := below_start(sheet):
+        rest = f"Below their starting policy: {'; '.join(fallen)}. {rest}"
     verdicts = [
         f"**{begin}:** {'; '.join(named[kind])}."
         for kind, begin in (
@@ -227,6 +229,23 @@ def headline(sheet: Sheet) -> str:
         if named[kind]
     ]
     return " ".join([*verdicts, "Wins exclude zero from the 95% interval over seeds.", rest])
+
+
+def below_start(sheet: Sheet) -> list[str]:
+    """Return the runs that solve fewer starts than the policy that they began from, in words.
+
+    The interval of a run's paired difference lies wholly below zero, for one seed.
+    """
+    fallen: dict[str, list[int]] = {}
+    for cell, record in sorted(sheet.cells.items()):
+        start = sheet.cells.get(cell.start)
+        if cell.run == START or start is None or record.own_start:
+            continue
+        paired = difference([(start, record)])
+        if paired is not None and paired.hi < 0:
+            where = conditions(cell.demonstrations, cell.episodes)
+            fallen.setdefault(f"{cell.run} ({where}", []).append(cell.seed)
+    return [f"{run}, {numbered(seeds)})" for run, seeds in fallen.items()]
 
 
 def numbered(seeds: Sequence[int]) -> str:

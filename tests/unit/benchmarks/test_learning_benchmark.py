@@ -291,7 +291,7 @@ def test_a_start_that_is_played_once_counts_as_equal_passes():
 
 
 def test_the_first_line_judges_an_arm_once_over_its_seeds(tmp_path: Path):
-    from parts.learning.cells import OWN_SUCCESSES
+    from parts.learning.cells import OWN_SUCCESSES, START
     from parts.learning.page import headline
 
     sheet = sheet_of(tmp_path)
@@ -308,7 +308,11 @@ def test_the_first_line_judges_an_arm_once_over_its_seeds(tmp_path: Path):
         "**Reinforcement learning wins:** expo beats imitation of expo's successes "
         "(1 demonstration a task, 576 episodes, seeds 0 and 1). Wins"
     )
-    assert "sac" not in line and "No clear" not in line
+    assert "sac" not in line and "No clear" not in line and "Below" not in line
+    cells |= {sheet.cell(seed, 1, 576, START): more for seed in (0, 1)}
+    line = headline(replace(sheet, cells=cells))
+    fallen = f"{OWN_SUCCESSES} (1 demonstration a task, 576 episodes, seeds 0 and 1)"
+    assert f"Below their starting policy: {fallen}. " in line
 
 
 def test_an_arm_with_another_model_is_compared_with_its_own_start(tmp_path: Path):

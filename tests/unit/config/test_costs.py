@@ -34,7 +34,7 @@ def own(tmp_path: Path) -> Path:
 def test_the_file_beside_the_recipe_counts(own: Path):
     registry = load_plugins()
     shipped = cost_of(Catalog(registry), "quickstart")
-    assert shipped is not None and shipped.source == "docs/results/comparison.md"
+    assert shipped is not None and shipped.source == "docs/results/quickstart.md"
     assert cost_of(Catalog(registry, [own]), "quickstart") is None, "ours says nothing of this one"
     (own / "costs.yaml").write_text(COSTS)
     found = cost_of(Catalog(registry, [own]), "quickstart")
@@ -69,7 +69,7 @@ def test_the_command_shows_the_costs_of_a_recipe(capsys):
     assert main(["plugins", "QuickStart"]) == 0
     printed = capsys.readouterr().out
     assert "  hardware: 2 CPU cores, no GPU\n" in printed
-    assert "  source: docs/results/comparison.md\n" in printed
+    assert "  source: docs/results/quickstart.md\n" in printed
     assert main(["plugins", "maniskill_ppo_openvla"]) == 0
     printed = capsys.readouterr().out
     assert "  time: not published\n" in printed and printed.endswith("not measured here\n")
