@@ -348,7 +348,7 @@ def test_a_target_has_no_edits_before_edits_act():
     shares = []
     for ready in (0.0, 1.0):
         made["edit"].ready.fill_(ready)
-        _, _, metrics = algorithm._target(learning, rows, keys(rows))
+        _, metrics = algorithm._critic_loss(learning, torch.tensor([0, 1, 2]), rows, keys(rows))
         shares.append(metrics["train/edit/chosen"].value(1))
     # some of 32 random edits is better in the eyes of a random critic
     assert shares == [0.0, 1.0]
