@@ -26,7 +26,9 @@ def mixture(replay: Replay, size: int, shares: dict[RowKind, float]) -> dict[Row
     if len(kinds) < 2:
         return dict.fromkeys(kinds, size)
     first, second = kinds
-    count = min(max(round(shares[first] * size), 1), size - 1)
+    count = round(shares[first] * size)
+    if size > 1:
+        count = min(max(count, 1), size - 1)
     counts = {first: count, second: size - count}
     return {kind: rows for kind, rows in counts.items() if rows}
 

@@ -132,7 +132,8 @@ class Networks:
             raise CheckpointError(
                 f"the {len(stored)} tensors of the algorithm's networks in the checkpoint and the "
                 f"{len(own)} of this algorithm differ in names or shapes",
-                hint="set the keys of algorithm as they were, or start a new run from its weights",
+                hint="set the keys of algorithm as they were; if they are, another version wrote "
+                "the checkpoint: start a new run from its policy, actor.model.model_path",
             )
         for name, tensor in own.items():
             tensor.copy_(stored[name])

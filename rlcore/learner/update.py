@@ -184,7 +184,7 @@ class Learner:
         batch = collectives.whole_batch(trajectory)
         if self._replay_needs is not None:
             self._replay.add(update, batch)
-            self._judge_excess(update)
+            self._judge_excess()
         if self._acting is not None:
             self._acting.learned = True
         learning = UpdateLearning(
@@ -220,7 +220,10 @@ class Learner:
             **numbers,
             **rollout_metrics(batch),
             "train/actor/lr": rates["policy"],
-            **{f"train/{METRIC_NAMES.get(name, name)}/lr": rates[name] for name in counts.trained},
+            **{
+                f"train/{METRIC_NAMES.get(name, name)}/lr": rates[name]
+                for name in sorted(counts.trained)
+            },
             "train/actor/optimizer_steps": float(steps),
             "train/actor/skipped_steps": float(counts.skipped.total()),
             "train/actor/zero_gradient_steps": float(counts.zero_gradient),
@@ -231,13 +234,12 @@ class Learner:
             **({MICRO_BATCH_SIZE: float(smallest)} if shrunk else {}),
         }
 
-    def _judge_excess(self, update: int) -> None:
+    def _judge_excess(self) -> None:
         """Warn if the replay can't hold one rollout within its capacity."""
-        if excess := self._replay.excess:
+        if self._replay.excess:
             self.warnings["replay"] = (
-                f"the rollout of update {update + 1} exceeds the capacity of the replay by "
-                f"{excess / 2**20:.0f} MiB, so the replay holds this rollout alone; raise the "
-                "capacity (rlcore train --help algorithm)"
+                "a rollout exceeds the capacity of the replay, which therefore holds this rollout "
+                "alone; raise the capacity (rlcore train --help algorithm)"
             )
 
     def _judge_skipped_steps(self, update: int, counts: _StepCounts) -> None:

@@ -16,6 +16,7 @@ Of a checkpoint this module reads only `state.json`.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -138,9 +139,17 @@ def require_latest(folder: Path, name: str | None) -> None:
         )
 
 
-def mark_best(folder: Path, name: str) -> None:
-    """Mark the newest checkpoint, given by its name, as the best after it was written."""
-    replace_facts(folder / name / STATE, best=name)
+def judge_newest(folder: Path, name: str, state: Mapping[str, Any], *, best: bool) -> None:
+    """Replace the state of the run in the newest checkpoint, which was written before it was
+    judged.
+
+    Args:
+        folder: the run's `checkpoints/`.
+        name: name of the newest checkpoint.
+        state: state of the run, as the checkpoint would have been written with.
+        best: whether it is the best checkpoint so far.
+    """
+    replace_facts(folder / name / STATE, state=dict(state), **({"best": name} if best else {}))
     settle(folder)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rlcore.runs.ahead import AHEAD
 from rlcore.runs.checkpoint import save_checkpoint
-from rlcore.runs.history import checkpoint_name, mark_best, require_latest
+from rlcore.runs.history import checkpoint_name, judge_newest, require_latest
 from rlcore.runs.replay_files import files_in, link_segments
 from rlcore.training import session_state
 from rlcore.training.limits import goes_on
@@ -55,12 +55,14 @@ def write_checkpoint(session: Session, update: int) -> None:
 
 
 def judge_latest(session: Session) -> None:
-    """Mark the latest checkpoint as the best if its evaluation on validation starts says so.
+    """Judge the latest checkpoint by its evaluation on validation starts, as it is written anew.
 
     Its run was interrupted before that evaluation, so it was written without it.
     """
-    if session.latest is not None and _is_best(session):
-        mark_best(session.folder.checkpoints, session.latest)
+    assert session.latest is not None  # the session was restored from it
+    best = _is_best(session)
+    state = session_state.state(session)
+    judge_newest(session.folder.checkpoints, session.latest, state, best=best)
 
 
 def trains_on(session: Session, update: int) -> bool:

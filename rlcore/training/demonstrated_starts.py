@@ -24,12 +24,14 @@ def demonstrated_starts(session: Session, update: int) -> DemonstratedStarts | N
     if not share:
         return None
     spec = session.assembly.env_specs["train"]
-    starts = _starts(Path(config.collect.path or session.folder.demonstrations))
+    if session.demonstrated is None:
+        data = Path(config.collect.path or session.folder.demonstrations)
+        session.demonstrated = _starts(data)
     trials = spec.trials(config.env.train.split)
     return DemonstratedStarts(
         share,
         [
-            [trial for name, trial in starts if name == task and trial in trials]
+            [trial for name, trial in session.demonstrated if name == task and trial in trials]
             for task in spec.tasks
         ],
     )

@@ -94,19 +94,35 @@ def play_episodes(
     phase: Phase = "eval",
     record: bool = True,
 ) -> Iterator[Played]:
-    """Play episodes again, one after another in the same workers, and yield each result.
+    """Return the results of episodes that are played again, one after another in the same workers.
+
+    Each is played when the iterator is asked for it.
 
     Args:
         assembly, checkpoint, phase: as for :func:`play_episode`.
         record: whether to record a frame of every simulated step.
+
+    Raises:
+        ConfigError: as for :func:`play_episode`.
     """
-    evaluates = phase == "eval"
-    if not evaluates and (checkpoint.path / AHEAD).is_file():
+    if phase == "train" and (checkpoint.path / AHEAD).is_file():
         raise ConfigError(
             f"training episodes after {checkpoint.path.name} can't be replayed: with "
             "runner.loop=async they were played with the weights before that checkpoint",
             hint="replay one of an evaluation",
         )
+    return _play(assembly, episodes, checkpoint, phase, record)
+
+
+def _play(
+    assembly: Assembly,
+    episodes: Iterable[Episode],
+    checkpoint: Checkpoint,
+    phase: Phase,
+    record: bool,
+) -> Iterator[Played]:
+    """Yield the results of :func:`play_episodes`."""
+    evaluates = phase == "eval"
     rollout = assembly.config.rollout
     deterministic = evaluates and rollout.eval_deterministic
     assembly = assembly.with_simulators(assembly.interpreters())

@@ -78,6 +78,7 @@ class Session:
         ahead: what plugins had set when the rollout ahead of the last update was played, as fields
             of :class:`Steering`; None if no rollout is ahead (`runner.loop`).
         due: whether a regular checkpoint is due after the last update, stopped or not.
+        demonstrated: (task, trial) of successful demonstrations; None until they are needed.
         warned: warnings of the learner that were already shown.
         trace: trace of this session; None without `runner.trace`.
     """
@@ -103,6 +104,7 @@ class Session:
     latest: str | None = None
     ahead: dict[str, Any] | None = None
     due: bool = False
+    demonstrated: list[tuple[str, int]] | None = None
     warned: set[str] = field(default_factory=set)
     trace: RunTrace | None = None
 

@@ -39,7 +39,7 @@ class SyncLoop:
         transfers.
         """
         session = self.session
-        with session.clock.measure("sync") as handover_time:
+        with session.clock.measure("sync") as sending_time:
             if session.config.env.train.enable_offload or session.config.env.eval.enable_offload:
                 session.group.suspend_envs()
             session.group.send_trajectory()
@@ -51,6 +51,6 @@ class SyncLoop:
         with session.clock.measure("sync") as sync_time:
             session.group.sync()
         metrics["time/update"] = update_time.seconds
-        metrics["time/sync"] = handover_time.seconds + sync_time.seconds
+        metrics["time/sync"] = sending_time.seconds + sync_time.seconds
         count_update(session, update, metrics)
         return metrics

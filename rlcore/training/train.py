@@ -208,9 +208,11 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
         return stop.requested or session.hooks.failed
 
     if session.unjudged:
-        with contextlib.suppress(HookError):
+        with contextlib.suppress(HookError):  # reinforce raises it
             _validate(session, update)
             judge_latest(session)
+        if ending():
+            return update
     loop_class: type[AsyncLoop | SyncLoop] = AsyncLoop if runner.overlaps else SyncLoop
     loop = loop_class(session, ending)
     while trains_on(session, update):
@@ -236,10 +238,12 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
             session.progress.line(f"warning: {warning}")
         is_last = not trains_on(session, update)
         due = runner.val_check_interval > 0 and update % runner.val_check_interval == 0
-        session.unjudged = due and session.config.selects_on_validation
+        selects = session.config.selects_on_validation
+        # an evaluation beside no regular checkpoint judges none
+        session.unjudged = due and selects and (session.due or is_last)
         if ending():
             return update
-        if session.unjudged or (due and not is_last):
+        if due and (selects or not is_last):
             with contextlib.suppress(HookError):  # reinforce raises it after the checkpoint
                 _validate(session, update)
         if session.due and not is_last:

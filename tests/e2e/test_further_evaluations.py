@@ -121,9 +121,31 @@ def test_a_run_that_was_stopped_before_validation_is_judged_on_resume(
     name = f"step_00000{stopped}"
     assert not (run / f"eval/validation/{name}.parquet").exists()
     go_on(run)
+    state = json.loads((run / f"checkpoints/{name}/state.json").read_text())["state"]
+    assert not state["unjudged"]
     played = read_results(run / f"eval/validation/{name}.parquet")
     assert played == read_results(whole / f"eval/validation/{name}.parquet")
     assert read_history(run / "checkpoints").best == read_history(whole / "checkpoints").best
+
+
+def test_an_irregular_checkpoint_of_a_stopped_run_is_judged_by_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """With save_interval=2 the run writes a checkpoint after update 1 only because it stops."""
+    due = train_stages.checkpoint_is_due
+
+    def struck(runner, update: int, *steps: int):
+        if update == 1:
+            signal.raise_signal(signal.SIGINT)
+        return due(runner, update, *steps)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(train_stages, "checkpoint_is_due", struck)
+        start(tmp_path, "runner.save_interval=2")
+    run = tmp_path / "run"
+    go_on(run)
+    assert not (run / "eval/validation/step_000001.parquet").exists()
+    assert read_history(run / "checkpoints").best == "step_000002"
 
 
 def test_forgetting_is_measured_on_tasks_that_are_not_trained_on(whole: Path):

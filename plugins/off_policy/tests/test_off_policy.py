@@ -159,6 +159,7 @@ def test_the_bound_of_the_parameters_holds_for_the_largest_inputs(width):
         (4, 0.0, 5, {"successes": 4}),
         (4, 0.0, 0, {}),
         (1, 0.125, 5, {"successes": 1}),
+        (1, 0.9, 5, {"demonstrations": 1}),
     ],
 )
 def test_a_batch_has_rows_of_each_kind_with_a_share(size, share, successes, expected):

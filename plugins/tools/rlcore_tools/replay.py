@@ -144,11 +144,11 @@ def run(
         require_inside(run.folder.path, [*parents, *places])
     elif failures is not None:
         places = [out / f"{spec.tasks[e.task]}_{e.trial}" for e in episodes]
+    replays = play_episodes(assembly, episodes, checkpoint, phase=phase)
     folders = [_make_folder(place) for place in places]
     console = Canvas()
     results: list[Replayed] = []
     console.print(_headline(assembly, episodes[0], phase, checkpoint), soft_wrap=True)
-    replays = play_episodes(assembly, episodes, checkpoint, phase=phase)
     for folder, episode, played in zip(folders, episodes, replays, strict=True):
         name = spec.tasks[episode.task]
         trace = played.trace

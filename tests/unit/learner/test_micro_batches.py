@@ -75,3 +75,10 @@ def test_in_lockstep_the_size_to_set_is_named(refused):
         MicroBatches(6, lockstep=True).retry_on_oom(work, lambda: None)
     with refused(TrainingError, "micro_batch_size=1"):  # nothing smaller is left
         MicroBatches(1, lockstep=True).retry_on_oom(work, lambda: None)
+
+
+def test_samples_are_split_and_none_are_no_micro_batch():
+    """A rank may hold none of a step's samples; some networks refuse a forward of no rows."""
+    micro = MicroBatches(2, lockstep=False)
+    assert [piece.tolist() for piece in micro.split(3)] == [[0, 1], [2]]
+    assert [*micro.split(0)] == []

@@ -347,7 +347,7 @@ def test_resumed_equals_uninterrupted(bench, acted):
 
 
 def test_a_minibatch_without_samples_has_no_forward(bench, acted, monkeypatch):
-    """As on a rank whose part of a minibatch was filtered out; a network may refuse no rows."""
+    """As where all decisions were filtered out; a network may refuse no rows."""
     made = bench(kl_beta=0.1, actor=ONE_BATCH)
     trajectory = acted(made.policy)
     trajectory.valid[:] = False

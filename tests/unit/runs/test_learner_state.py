@@ -15,7 +15,7 @@ SAVED = {
         "optimizer.policy.0.step": torch.tensor(3.0),
         "optimizer.policy.0.exp_avg": torch.arange(6, dtype=torch.bfloat16).reshape(2, 3).T,
     },
-    "state": {"optimizer": {"steps": {"policy": 3}, "skipped_steps": 0, "sizes": {"policy": 1}}},
+    "state": {"optimizer": {"steps": {"policy": 3}, "sizes": {"policy": 1}}},
 }
 
 
