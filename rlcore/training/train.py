@@ -63,12 +63,13 @@ def run(assembly: Assembly) -> Summary:
             saved = resume.find(assembly, holds)
         while True:
             folder, at = (None, None) if saved is None else (saved.folder, saved.name)
-            session = None
+            started = False
             try:
                 with open_session(assembly, folder=folder, at=at, holds=holds) as session:
+                    started = True
                     return _run_stages(session, saved)
             except (WorkerError, MicroBatchError) as error:  # the session has recorded it
-                if session is None:  # no worker had started
+                if not started:
                     raise
                 saved = resume.after_failure(session, error, saved)
                 out_of_memory = isinstance(error, MicroBatchError)
