@@ -146,7 +146,7 @@ def judge_newest(folder: Path, name: str, state: Mapping[str, Any], *, best: boo
     Args:
         folder: the run's `checkpoints/`.
         name: name of the newest checkpoint.
-        state: state of the run, as the checkpoint would have been written with.
+        state: state of the run after the checkpoint was judged.
         best: whether it is the best checkpoint so far.
     """
     replace_facts(folder / name / STATE, state=dict(state), **({"best": name} if best else {}))

@@ -55,9 +55,10 @@ def write_checkpoint(session: Session, update: int) -> None:
 
 
 def judge_latest(session: Session) -> None:
-    """Judge the latest checkpoint by its evaluation on validation starts, as it is written anew.
+    """Decide whether the latest checkpoint is the best, after its validation starts were played.
 
-    Its run was interrupted before that evaluation, so it was written without it.
+    The run was interrupted between the update and this evaluation, so the checkpoint was written
+    without it. The state of the run in the checkpoint is replaced.
     """
     assert session.latest is not None  # the session was restored from it
     best = _is_best(session)

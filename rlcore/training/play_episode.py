@@ -109,7 +109,7 @@ def play_episodes(
         raise ConfigError(
             f"training episodes after {checkpoint.path.name} can't be replayed: with "
             "runner.loop=async they were played with the weights before that checkpoint",
-            hint="replay one of an evaluation",
+            hint="replay an episode of an evaluation",
         )
     return _play(assembly, episodes, checkpoint, phase, record)
 

@@ -208,7 +208,7 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
     def ending() -> bool:
         return stop.requested or session.hooks.failed
 
-    if session.unjudged:
+    if session.unjudged and session.config.selects_on_validation:
         with contextlib.suppress(HookError):  # reinforce raises it
             _validate(session, update)
             judge_latest(session)
@@ -240,7 +240,7 @@ def _updates(session: Session, update: int, stop: StopSignals) -> int:
         is_last = not trains_on(session, update)
         due = runner.val_check_interval > 0 and update % runner.val_check_interval == 0
         selects = session.config.selects_on_validation
-        # an evaluation beside no regular checkpoint judges none
+        # only regular checkpoints are judged, and each has its own evaluation
         session.unjudged = due and selects and (session.due or is_last)
         if ending():
             return update

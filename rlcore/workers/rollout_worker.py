@@ -156,7 +156,7 @@ class RolloutWorker(PolicyWorker):
         """
         from rlcore.transport.trajectory import send_trajectory
 
-        yield from send_trajectory(self._consume_trajectory("hand over"), self._columns, keys)
+        yield from send_trajectory(self._consume_trajectory("send"), self._columns, keys)
 
     def load(self, path: str) -> None:
         """Replace the policy by a saved one.

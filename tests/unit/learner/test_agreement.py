@@ -96,8 +96,8 @@ def test_a_policy_with_inexact_log_probs_is_reported_once(fresh, acted):
     for update in range(2):
         trajectory.policy_version[:] = update
         made.learner.update(trajectory, update)
-    (remark,) = filter(None, made.learner.warnings.values())
-    assert "it acts with a quantised copy" in remark
+    (warning,) = filter(None, made.learner.warnings.values())
+    assert "it acts with a quantised copy" in warning
 
 
 def test_decisions_of_earlier_weights_are_not_compared(fresh, acted):
@@ -139,9 +139,9 @@ def test_parameters_without_a_gradient_are_named_once(fresh, acted):
     for update in range(2):
         trajectory.policy_version[:] = 9
         learner.update(trajectory, update)
-    (remark,) = filter(None, learner.warnings.values())
+    (warning,) = filter(None, learner.warnings.values())
     # mean (weight, bias), log_std, excused and the critic's weight and bias
-    assert "1 of 6 parameters" in remark and "log_std;" in remark
+    assert "1 of 6 parameters" in warning and "log_std;" in warning
 
 
 def test_a_parameter_that_no_group_holds_is_an_error(refused, bench):

@@ -271,12 +271,12 @@ def test_a_bad_gradient_is_skipped_counted_and_kept_out_of_the_means(bench, acte
     assert metrics["train/actor/optimizer_steps"] == 1.0
     assert np.isfinite(list(metrics.values())).all()
     assert all(bool(p.isfinite().all()) for p in made.policy.parameters())
-    # half is no more than half: the run continues with a remark
-    remark = made.learner.warnings["skipped steps"]
-    assert "update 1" in remark and "1 of the 2 steps" in remark
+    # half is no more than half: the run continues with a warning
+    warning = made.learner.warnings["skipped steps"]
+    assert "update 1" in warning and "1 of the 2 steps" in warning
     clean = acted(made.policy, chunks=5, columns=4)
     made.learner.update(clean, 1)
-    assert made.learner.warnings["skipped steps"] == remark  # which is shown once
+    assert made.learner.warnings["skipped steps"] == warning  # which is shown once
 
 
 @pytest.mark.parametrize("micro_batch_size", [5, 2])
@@ -347,7 +347,7 @@ def test_resumed_equals_uninterrupted(bench, acted):
 
 
 def test_a_minibatch_without_samples_has_no_forward(bench, acted, monkeypatch):
-    """As where all decisions were filtered out; a network may refuse no rows."""
+    """All decisions were filtered out. Some networks refuse a forward of no rows."""
     made = bench(kl_beta=0.1, actor=ONE_BATCH)
     trajectory = acted(made.policy)
     trajectory.valid[:] = False

@@ -1,4 +1,4 @@
-"""A policy that succeeds much less as it samples is remarked on, with the key to set."""
+"""A policy that succeeds much less as it samples causes a warning with the key to set."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_the_warning_names_the_key_that_scales_the_noise_and_half_its_value():
         (0, 0, 4, False),
     ],
 )
-def test_success_that_noise_halves_is_remarked_on(deterministic, sampled, n, warned):
+def test_success_that_noise_halves_causes_a_warning(deterministic, sampled, n, warned):
     said = list(sampling_warning(rows(deterministic, n), rows(sampled, n), "init_std", 0.2))
     assert len(said) == warned
     assert all(f"solved {sampled} of {n}" in line for line in said)

@@ -106,7 +106,7 @@ def gathered(make, *, envs=1, rollouts=1, stages=1):
 
 
 def received(rollouts, actors):
-    """What each of `actors` actor ranks has after the hand-over."""
+    """What each of `actors` actor ranks has received."""
     learners = [ActorWorker(policy_settings()) for _ in range(actors)]
     talks = [
         worker.send_trajectory([f"{rank}/{actor}" for actor in range(actors)])

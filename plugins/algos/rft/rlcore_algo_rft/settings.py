@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rlcore_off_policy.keys import EXPLORATION, explore_key, policy_ema_key
+from rlcore_off_policy.settings import EXPLORATION, explore_key, policy_ema_key
 
 from rlcore.config.schema import AlgorithmConfig, key
 from rlcore.contracts.specs import AlgorithmNeeds, ReplayNeeds

@@ -1,4 +1,4 @@
-"""Keys that several algorithms have. Imports no tensor library."""
+"""Settings that several algorithms have. Imports no tensor library."""
 
 from __future__ import annotations
 
