@@ -272,11 +272,19 @@ def action_function(
 ) -> Callable[[Observation, RowKeys], np.ndarray]:
     """Return the function by which a loaded policy selects actions for a batch.
 
+    Actions are clipped to the ranges of the env's action channels, as the env itself does: a robot
+    gets no value that the policy was never trained on.
+
     Args:
         deterministic: act without exploration noise.
         forward_batch: rows of each forward pass, padded to this number; None for the batch as it
             is.
     """
-    return lambda observation, keys: policy.select_actions(
-        observation, keys, deterministic, forward_batch
-    )
+    low = np.array(policy.env_spec.action_low, np.float32)
+    high = np.array(policy.env_spec.action_high, np.float32)
+
+    def select_actions(observation: Observation, keys: RowKeys) -> np.ndarray:
+        actions = policy.select_actions(observation, keys, deterministic, forward_batch)
+        return np.clip(actions, low, high)
+
+    return select_actions

@@ -115,6 +115,8 @@ def metadata(policy: Any, settings: ServeConfig, run: str) -> dict[str, Any]:
         # openpi's name; of the predicted horizon, an answer holds the actions of one decision alone
         "action_horizon": spec.num_action_chunks,
         "action_dim": env.action_dim,
+        "action_low": list(env.action_low),
+        "action_high": list(env.action_high),
         "state_dim": env.state_dim,
         "cameras": [camera.name for camera in env.cameras],
         "deterministic": settings.deterministic,

@@ -35,6 +35,17 @@ def test_metadata_then_a_whole_chunk_for_each_observation(policy, observation):
     assert [name for name, value in second.items() if isinstance(value, np.ndarray)] == ["actions"]
 
 
+def test_actions_are_clipped_to_the_ranges_of_the_env(policy, observation, monkeypatch):
+    """As simulators clip them: a robot has none in between."""
+    raw = np.array([[[-3.0, 0.5], [1.0, 7.0]]], np.float32)
+    monkeypatch.setattr(type(policy), "select_actions", lambda *_: raw)
+    with serving(policy) as server, server.connect() as client:
+        hello = unpack(client.recv())
+        reply = ask(client, message_of(observation))
+    assert (hello["action_low"], hello["action_high"]) == ([-1.0, -1.0], [1.0, 1.0])
+    assert reply["actions"].tolist() == [[-1.0, 0.5], [1.0, 1.0]]
+
+
 def test_the_policy_acts_before_the_server_listens(policy, observation):
     """On black frames and zeros, of the shapes that clients send; no client waits for it."""
     seen = []
