@@ -115,6 +115,19 @@ def test_a_run_under_way_shows_its_update_and_the_time_left(log_path, capsys):
     assert "2/8" in text and "0.50" in text and "6 min 0 s" in text
 
 
+@pytest.mark.parametrize(
+    ("word", "progress"), [("sft.until=max_steps", "sft 3/8"), ("sft.until=plateau", "sft 3")]
+)
+def test_a_run_in_supervised_training_shows_its_steps(log_path, capsys, word, progress):
+    words = ("sft.enabled=true", "sft.max_steps=8", word)
+    folder = make_run(log_path, *words, finished=False, before=None, updates=())
+    # steps 20 to 22: those of the run whose policy this one began from are counted on
+    lines = [{"step": step, "time": 100.0, "sft/train_loss": 0.5} for step in (20, 21, 22)]
+    folder.metrics.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert progress in shown(capsys, "ls", str(log_path)).replace("  ", "\n").splitlines()
+    assert progress.replace("/", " of ") in shown(capsys, "show", str(folder.path))
+
+
 def test_the_state_of_a_run_that_did_not_finish(log_path):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()

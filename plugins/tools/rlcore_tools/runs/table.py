@@ -85,10 +85,12 @@ def note(row: Row) -> str:
 
 
 def progress(row: Row, of: str = "/") -> str:
-    """Format the updates that an unfinished run has made: `2/8`; "" if they are unknown."""
+    """Format what an unfinished run has made: `2/8` updates, or `sft 400/1000` supervised steps;
+    "" if that is unknown."""
     if row.update is None:
         return ""
-    return str(row.update) if row.updates is None else f"{row.update}{of}{row.updates}"
+    made = f"sft {row.update}" if row.supervised else str(row.update)
+    return made if row.updates is None else f"{made}{of}{row.updates}"
 
 
 def _value(value: Any) -> str:
