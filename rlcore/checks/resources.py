@@ -132,9 +132,9 @@ def _disk(facts: Facts) -> Iterator[Row]:
         reference=needs.reference_logprobs,
         averaged=needs.policy_ema is not None,
     )
-    size = need.weights
-    if not config.supervised_only:  # else there is no learner
-        size += need.state - BYTES["fp32"] * spec.trainable_parameters  # no gradients
+    state = need.state - BYTES["fp32"] * spec.trainable_parameters  # no gradients
+    # at its end, supervised training alone has no learner; while it lasts, it is saved with one
+    size = need.weights + state
     count = _checkpoints_at_once(config.runner)
     folder = Path(config.runner.logger.log_path).absolute()
     existing = next(path for path in (folder, *folder.parents) if path.exists())
@@ -145,7 +145,7 @@ def _disk(facts: Facts) -> Iterator[Row]:
     detail += f" and a replay of {format_bytes(shared)}" if shared else ""
     detail += f", {format_bytes(free)} free at {folder}"
     fix = "runner.logger.log_path=FOLDER, or runner.keep_last=1"
-    # supervised training alone stores no optimizer
+    # supervised training ends with the policy alone
     if (need.weights if config.sft.enabled else size + shared) > free:
         yield row("disk", detail, "missing", fix)
     elif count * size + shared > free:

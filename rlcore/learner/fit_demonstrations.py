@@ -17,23 +17,13 @@ from rlcore.demonstrations.datasets import OnProgress, SupervisedSamples, format
 from rlcore.demonstrations.decoders import Decoders
 from rlcore.demonstrations.frames import LazyFrames
 from rlcore.learner.streamed_samples import StreamedSamples
-from rlcore.learner.supervised import Samples, SupervisedHistory, SupervisedTrainer
+from rlcore.learner.supervised import Samples, SupervisedTrainer
 
 
-def fit_demonstrations(
-    policy: Policy,
-    data: Path,
-    sft: SFTConfig,
-    *,
-    seed: int,
-    device: torch.device | None = None,
-    made: int = 0,
-    before: int = 0,
-    on_progress: OnProgress | None = None,
-) -> dict[str, Any]:
-    """Fit the policy's normaliser and train it on the successful demonstrations in `data`.
+class DemonstrationTraining:
+    """Supervised training of a policy on the successful demonstrations in a data set, in parts.
 
-    The normaliser is fitted to the training split, and kept where training goes on.
+    To be closed, see :meth:`close`.
 
     Args:
         policy: changed in place.
@@ -41,45 +31,13 @@ def fit_demonstrations(
         sft: settings of supervised training.
         seed: root seed of the split, batches and noise.
         device: device on which the policy computes; None: the device of its parameters.
-        made: steps that earlier calls made on the same data, of which the policy has the weights
-            and the normaliser; 0: this is the first.
-        before: supervised steps of earlier runs that led to the policy's weights; the batches have
-            other keys than theirs too.
-        on_progress: called after each step with steps, seconds and latest losses.
-
-    Returns:
-        :meth:`rlcore.learner.supervised.SupervisedHistory.summary`, and `waited`, the seconds that
-        the trainer waited for frames.
+        fit_normalizer: whether to fit the policy's normaliser to the training split first.
+        own_successes: samples to add to the demonstrations; each kind has half of the sampling
+            weight.
+        options: further arguments of :class:`rlcore.learner.supervised.SupervisedTrainer`.
 
     Raises:
         CheckpointError, ConfigError: the data set is missing, damaged, or can't be split.
-    """
-    train, val = _split(data, sft, seed)
-    with ExitStack() as stack:
-        # started first, so that their imports overlap with the rest
-        decoders = _start_decoders([*train, *val], sft)
-        if decoders is not None:
-            stack.enter_context(closing(decoders))
-        trainer = SupervisedTrainer(policy, sft, seed=seed, device=device)
-        if not made:
-            policy.fit_normalizer(train)
-        samples = [_samples(policy, demos, sft, decoders) for demos in (train, val)]
-        streamed = [part for part in samples if isinstance(part, StreamedSamples)]
-        for part in streamed:
-            stack.enter_context(closing(part))
-        history = trainer.fit(*samples, made=before + made, on_progress=on_progress)
-        return {**history.summary(), "waited": sum((part.waited for part in streamed), 0.0)}
-
-
-class ControlTraining:
-    """More supervised training, from the current weights and with the current normaliser.
-
-    For the other arguments see :func:`fit_demonstrations`.
-
-    Args:
-        samples: number of samples to train on in total.
-        own_successes: samples to add to the demonstrations; each kind has half of the sampling
-            weight.
     """
 
     def __init__(
@@ -90,32 +48,49 @@ class ControlTraining:
         *,
         seed: int,
         device: torch.device | None = None,
-        samples: int,
+        fit_normalizer: bool = True,
         own_successes: SupervisedSamples | None = None,
+        **options: Any,
     ) -> None:
         train, val = _split(data, sft, seed)
-        self._trainer = SupervisedTrainer(policy, sft, seed=seed, device=device)
-        decoders = _start_decoders([*train, *val], sft)
-        self._val = _samples(policy, val, sft, decoders)
-        self._train: Samples
-        if own_successes is None:
-            self._train = _samples(policy, train, sft, decoders)
-        else:
-            self._train = _concatenate(supervised_samples(policy, train), own_successes)
-        self._samples = samples
-        self._history: SupervisedHistory | None = None
+        with ExitStack() as stack:
+            # started first, so that their imports overlap with the rest
+            decoders = _start_decoders([*train, *val], sft)
+            if decoders is not None:
+                stack.enter_context(closing(decoders))
+            if fit_normalizer:
+                policy.fit_normalizer(train)
+            # own successes are concatenated with demonstrations in memory
+            in_memory = own_successes is not None
+            training = _samples(policy, train, sft, None if in_memory else decoders)
+            if isinstance(training, SupervisedSamples) and own_successes is not None:
+                training = _concatenate(training, own_successes)
+            validation = _samples(policy, val, sft, decoders)
+            self._streamed = [
+                part for part in (training, validation) if isinstance(part, StreamedSamples)
+            ]
+            for part in self._streamed:
+                stack.enter_context(closing(part))
+            self.trainer = SupervisedTrainer(
+                policy, sft, training, validation, seed=seed, device=device, **options
+            )
+            self._resources = stack.pop_all()
 
-    def train(self, until: float, on_progress: OnProgress | None) -> dict[str, Any]:
-        """Train until the share `until` of the steps is done; return the history so far."""
-        self._history = self._trainer.fit_control(
-            self._train,
-            self._val,
-            samples=self._samples,
-            until=until,
-            history=self._history,
-            on_progress=on_progress,
-        )
-        return self._history.summary()
+    def train(
+        self, until: int | None = None, on_progress: OnProgress | None = None
+    ) -> dict[str, Any]:
+        """Continue training, see :meth:`rlcore.learner.supervised.SupervisedTrainer.train`.
+
+        Returns:
+            :meth:`rlcore.learner.supervised.SupervisedHistory.summary` of the training so far, and
+            `waited`, the seconds that this object has waited for frames.
+        """
+        history = self.trainer.train(until, on_progress)
+        return {**history.summary(), "waited": sum((part.waited for part in self._streamed), 0.0)}
+
+    def close(self) -> None:
+        """Stop the processes that read frames."""
+        self._resources.close()
 
 
 def supervised_samples(policy: Policy, demos: Sequence[Demonstration]) -> SupervisedSamples:

@@ -1,8 +1,8 @@
 """Supervised training on demonstrations, with validation. Reads and writes no files.
 
 The random key of a batch is its step, that of the noise is (step, sample), so a run is
-bit-identical whatever ran before it. Validation uses the same noise each time, so its losses differ
-by the weights alone.
+bit-identical whatever ran before it, and in however many parts it is trained. Validation uses the
+same noise each time, so its losses differ by the weights alone.
 
 Actor ranks split the samples of each batch and sum the results, which equal those of one rank up to
 the order of sums.
@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import count
 from typing import Any, Protocol
@@ -27,7 +26,7 @@ from rlcore.contracts.errors import ConfigError, TrainingError
 from rlcore.contracts.protocols import Policy
 from rlcore.contracts.rng import RowKeys, generator
 from rlcore.demonstrations.datasets import OnProgress
-from rlcore.learner import collectives, dtensor
+from rlcore.learner import collectives, dtensor, trained_parameters
 from rlcore.learner.optim import PolicyOptimizer, StepReport, cosine
 from rlcore.learner.streamed_samples import Batch
 from rlcore.validation.policy import check_parameter_groups
@@ -63,12 +62,13 @@ class SupervisedHistory:
     Attributes:
         train_loss: `(step, loss of its batch)` for each step that was not skipped.
         val_loss: `(steps done, mean validation loss)`, ascending.
-        steps: number of optimizer steps, skipped ones included.
+        steps: number of optimizer steps so far, skipped ones included.
+        planned_steps: number of steps after which training ends, if `patience` does not end it.
         batch_size: samples per step, of all ranks.
         skipped_steps: number of steps that were skipped because their gradient was not finite.
         zero_gradient_steps: number of steps whose gradient was zero.
         seconds: wall time.
-        stopped: why training stopped, in words.
+        stopped: why training ended, in words; empty until then.
         patience: number of validations that count as late; None: those of the last quarter of the
             steps.
     """
@@ -76,6 +76,7 @@ class SupervisedHistory:
     train_loss: list[tuple[int, float]] = field(default_factory=list)
     val_loss: list[tuple[int, float]] = field(default_factory=list)
     steps: int = 0
+    planned_steps: int = 0
     batch_size: int = 0
     skipped_steps: int = 0
     zero_gradient_steps: int = 0
@@ -128,16 +129,46 @@ class SupervisedTrainer:
     Args:
         policy: a policy with a supervised loss, changed in place; a critic is not trained.
         config: settings of supervised training.
+        train: training samples.
+        val: validation samples; without any, there is no validation.
         seed: root seed of batches and noise.
         device: device on which the policy computes; None: the device of its parameters.
+        made: steps that led to the current weights; the batches have other keys than theirs.
+        samples: samples of all steps together, rounded up to whole batches: a control, of as much
+            work as reinforcement learning (:mod:`rlcore.training.control_work`); None: training
+            ends after `max_steps` steps, or when validation has levelled off over the last
+            `patience` validations.
+        adapters: whether a saved policy has its adapters merged into its weights, so that
+            :meth:`state_dict` must have the trained parameters too.
+
+    Attributes:
+        history: the record of the training so far.
+
+    Raises:
+        ConfigError: there are no training samples.
     """
 
     def __init__(
-        self, policy: Policy, config: SFTConfig, *, seed: int, device: torch.device | None = None
+        self,
+        policy: Policy,
+        config: SFTConfig,
+        train: Samples,
+        val: Samples,
+        *,
+        seed: int,
+        device: torch.device | None = None,
+        made: int = 0,
+        samples: int | None = None,
+        adapters: bool = False,
     ) -> None:
         self._policy = policy
         self._config = config
+        self._train = train
+        self._val = val
         self._seed = seed
+        self._first = made
+        self._samples = samples
+        self._adapters = adapters
         self._trained = check_parameter_groups(policy)["policy"]
         self._device = device or self._trained[0].device
         self._sharded = any(map(dtensor.is_sharded, self._trained))
@@ -148,72 +179,120 @@ class SupervisedTrainer:
             clip_grad=GRAD_NORM,
         )
         self._optimizer = PolicyOptimizer({"policy": self._trained}, settings)
+        if not len(train):
+            raise ConfigError(
+                "there are no demonstrations to train on",
+                hint="raise collect.episodes_per_task or lower sft.val_fraction",
+            )
+        size = min(config.batch_size, len(train))  # of all ranks
+        steps = config.max_steps if samples is None else math.ceil(samples / size)
+        self.history = SupervisedHistory(
+            planned_steps=steps, batch_size=size, patience=config.patience
+        )
+        self._batches: Iterator[Batch] | None = None  # from the step that follows
 
-    def fit(
-        self,
-        train: Samples,
-        val: Samples,
-        *,
-        made: int = 0,
-        on_progress: OnProgress | None = None,
+    def train(
+        self, until: int | None = None, on_progress: OnProgress | None = None
     ) -> SupervisedHistory:
-        """Train for `max_steps` steps, or until validation has levelled off over the last
-        `patience` validations.
+        """Continue training, and return the history. Wall time has no influence on the result.
+
+        A cosine schedule ends after `planned_steps` steps.
 
         Args:
-            train: training samples.
-            val: validation samples; without any, there is no validation.
-            made: steps that led to the current weights; the batches have other keys than theirs.
+            until: number of steps, of all calls, at which to return; None: to the end.
             on_progress: called after each step with steps, seconds and latest losses.
 
         Raises:
-            ConfigError: there are no training samples.
             TrainingError: most gradients, a weight or a validation loss is not finite.
         """
-        steps = self._config.max_steps
-        patience = self._config.patience
+        history = self.history
+        started = time.monotonic() - history.seconds
+        latest: dict[str, float] = {}
+        if self._batches is None:
+            begin = self._first + history.steps
+            rows = (own_share(self._draw(step)) for step in count(begin))
+            self._batches = self._train.batches(rows)
+        while not history.stopped and history.steps != until:
+            if history.steps % self._config.val_interval == 0:
+                self._record_validation(latest)
+            history.stopped = self._reason_to_stop()
+            if history.stopped:
+                if history.steps % self._config.val_interval:
+                    self._record_validation(latest)
+                self._require_finite()
+                break
+            if self._config.lr_scheduler == "cosine":
+                factor = cosine(history.steps / history.planned_steps)
+                self._optimizer.lr_factors = {"policy": factor}
+            step = self._first + history.steps
+            loss, report = self._step(next(self._batches), self._draw(step), step)
+            history.steps += 1
+            if report.applied:
+                latest["train_loss"] = loss
+                history.zero_gradient_steps += report.grad_norm == 0
+                history.train_loss.append((step, loss))
+            else:
+                history.skipped_steps += 1
+            self._require_recent_steps()
+            if on_progress is not None:
+                spent = time.monotonic() - started
+                on_progress({"steps": history.steps, "seconds": spent, **latest})
+        history.seconds = time.monotonic() - started
+        return history
 
-        def stop(history: SupervisedHistory) -> str | None:
-            if patience is not None and history.plateaued:
-                return f"validation levelled off (sft.patience={patience})"
-            return f"sft.max_steps={steps}" if history.steps >= steps else None
+    def _reason_to_stop(self) -> str:
+        """Return why training ends after the steps so far; empty if another step follows."""
+        history = self.history
+        ended = history.steps >= history.planned_steps
+        if self._samples is not None:
+            reason = f"{history.planned_steps} steps of {history.batch_size} samples"
+            return f"{reason}, for {self._samples}" if ended else ""
+        if history.patience is not None and history.plateaued:
+            return f"validation levelled off (sft.patience={history.patience})"
+        return f"sft.max_steps={history.planned_steps}" if ended else ""
 
-        return self._run(train, val, first=made, steps=steps, stop=stop, on_progress=on_progress)
+    def state_dict(self) -> dict[str, Any]:
+        """Return `{"tensors": {name: tensor}, "state": JSON values}`: optimizer and history.
 
-    def fit_control(
-        self,
-        train: Samples,
-        val: Samples,
-        *,
-        samples: int,
-        until: float = 1.0,
-        history: SupervisedHistory | None = None,
-        on_progress: OnProgress | None = None,
-    ) -> SupervisedHistory:
-        """Train the control: more supervised training, of as much work as reinforcement learning.
-
-        Batches have other keys than those of :meth:`fit`. For the other arguments and errors see
-        there.
-
-        Args:
-            samples: samples of all steps together, rounded up to whole batches; see
-                :mod:`rlcore.training.control_work`.
-            until: share of the steps after which to return.
-            history: the history of previous calls, to continue; None: this is the first call.
+        Tensors of sharded parameters have the local rows. With adapters the trained parameters are
+        included.
         """
-        size = self._batch_size(train)
-        steps = math.ceil(samples / size) if size else 0
-        end = round(steps * until)
-        reason = f"{steps} steps of {size} samples, for {samples}"
-        return self._run(
-            train,
-            val,
-            first=self._config.max_steps,
-            steps=steps,
-            stop=lambda history: reason if history.steps >= end else None,
-            on_progress=on_progress,
-            history=history,
-        )
+        saved = self._optimizer.state_dict()
+        tensors = dict(saved["tensors"])
+        if self._adapters:
+            tensors |= trained_parameters.snapshot(self._groups)
+        state = {"optimizer": saved["state"], "history": asdict(self.history)}
+        return {"tensors": tensors, "state": state}
+
+    def load_state_dict(self, saved: Mapping[str, Any]) -> None:
+        """Load the result of :meth:`state_dict`, with all rows of sharded parameters.
+
+        Raises:
+            CheckpointError: names or shapes differ from those of this policy's parameters.
+        """
+        tensors = dict(saved["tensors"])
+        if self._adapters:
+            trained_parameters.restore(self._groups, tensors)
+        moments = {
+            name: tensor
+            for name, tensor in tensors.items()
+            if not name.startswith(trained_parameters.PREFIX)
+        }
+        self._optimizer.load_state_dict({"tensors": moments, "state": saved["state"]["optimizer"]})
+        self.history = SupervisedHistory(**saved["state"]["history"])
+        self.history.train_loss = [(step, loss) for step, loss in self.history.train_loss]
+        self.history.val_loss = [(step, loss) for step, loss in self.history.val_loss]
+        self._batches = None
+
+    @property
+    def _groups(self) -> dict[str, list[Any]]:
+        return {"policy": self._trained, "value": []}
+
+    @property
+    def share(self) -> tuple[int, int] | None:
+        """Return (index, count) of the shard that :meth:`state_dict` returns on this rank; None if
+        another rank saves the same shard."""
+        return dtensor.row_count(self._trained)
 
     def validate(self, samples: Samples) -> float:
         """Return the mean loss over all samples of all ranks, with the same noise each time."""
@@ -225,86 +304,33 @@ class SupervisedTrainer:
         self._settle()
         return collectives.all_sum(total) / len(samples)
 
-    def _run(
-        self,
-        train: Samples,
-        val: Samples,
-        *,
-        first: int,
-        steps: int,
-        stop: Callable[[SupervisedHistory], str | None],
-        on_progress: OnProgress | None,
-        history: SupervisedHistory | None = None,
-    ) -> SupervisedHistory:
-        """Make steps `first`, `first + 1`, ... until `stop(history)` returns a reason.
-
-        A cosine schedule ends after `steps` steps. Wall time has no influence on the result.
-        """
-        if not len(train):
-            raise ConfigError(
-                "there are no demonstrations to train on",
-                hint="raise collect.episodes_per_task or lower sft.val_fraction",
-            )
-        history = history or SupervisedHistory(patience=self._config.patience)
-        history.batch_size = self._batch_size(train)
-        started = time.monotonic() - history.seconds
-        latest: dict[str, float] = {}
-        recent: deque[bool] = deque(maxlen=RECENT)  # whether each of the last steps was skipped
-        begin = first + history.steps
-        batches = train.batches(own_share(self._draw(train, step)) for step in count(begin))
-        while True:
-            # continued training was validated already, at the end of the part before
-            is_new = not history.val_loss or history.val_loss[-1][0] != first + history.steps
-            if len(val) and history.steps % self._config.val_interval == 0 and is_new:
-                self._record_validation(history, val, first, latest)
-            reason = stop(history)
-            if reason is not None:
-                history.stopped = reason
-                break
-            if self._config.lr_scheduler == "cosine":
-                self._optimizer.lr_factors = {"policy": cosine(history.steps / steps)}
-            step = first + history.steps
-            loss, report = self._step(next(batches), self._draw(train, step), step)
-            history.steps += 1
-            recent.append(not report.applied)
-            if report.applied:
-                latest["train_loss"] = loss
-                history.zero_gradient_steps += report.grad_norm == 0
-                history.train_loss.append((step, loss))
-            else:
-                history.skipped_steps += 1
-            if len(recent) == RECENT:
-                self._require_steps(sum(recent), RECENT, f"its last {RECENT} steps")
-            if on_progress is not None:
-                spent = time.monotonic() - started
-                on_progress({"steps": history.steps, "seconds": spent, **latest})
-        if len(val) and history.steps % self._config.val_interval:
-            self._record_validation(history, val, first, latest)
-        history.seconds = time.monotonic() - started
-        self._require_finite(history)
-        return history
-
-    def _require_finite(self, history: SupervisedHistory) -> None:
+    def _require_finite(self) -> None:
         """Raise TrainingError if most steps were skipped or a weight of any rank is not finite."""
+        history = self.history
         self._require_steps(history.skipped_steps, history.steps, f"its {history.steps} steps")
         if collectives.all_max(
             not all(bool(dtensor.local_shard(weight).isfinite().all()) for weight in self._trained)
         ):
             raise _not_finite("a weight holds")
 
+    def _require_recent_steps(self) -> None:
+        """Raise TrainingError if most of the last :data:`RECENT` steps were skipped."""
+        history = self.history
+        if history.steps >= RECENT:
+            since = self._first + history.steps - RECENT
+            applied = sum(step >= since for step, _ in history.train_loss[-RECENT:])
+            self._require_steps(RECENT - applied, RECENT, f"its last {RECENT} steps")
+
     def _require_steps(self, skipped: int, steps: int, among: str) -> None:
         """Raise TrainingError if more than half of `steps` were skipped."""
         if 2 * skipped > steps:
             raise _not_finite(f"the gradients of {skipped} of {among} hold")
 
-    def _record_validation(
-        self,
-        history: SupervisedHistory,
-        val: Samples,
-        first: int,
-        latest: dict[str, float],
-    ) -> None:
-        latest["val_loss"] = self.validate(val)
+    def _record_validation(self, latest: dict[str, float]) -> None:
+        history = self.history
+        if not len(self._val):
+            return
+        latest["val_loss"] = self.validate(self._val)
         if not math.isfinite(latest["val_loss"]):
             raise TrainingError(
                 f"the supervised validation loss after {history.steps} steps is "
@@ -312,20 +338,16 @@ class SupervisedTrainer:
                 hint="lower sft.lr; after 0 steps look at sft_batch and sft_loss of the model: "
                 "rlcore check model NAME",
             )
-        history.val_loss.append((first + history.steps, latest["val_loss"]))
+        history.val_loss.append((self._first + history.steps, latest["val_loss"]))
 
-    def _batch_size(self, samples: Samples) -> int:
-        """Return the number of samples of a step, over all ranks."""
-        return min(self._config.batch_size, len(samples))
-
-    def _draw(self, samples: Samples, step: int) -> Tensor:
+    def _draw(self, step: int) -> Tensor:
         """Return the sample numbers of a step's batch, of all ranks, drawn without replacement."""
-        size = self._batch_size(samples)
-        weights = samples.weights
+        weights = self._train.weights
         # equal weights draw the same batches as no weights
         shares = None if weights is None or np.ptp(weights) == 0 else weights / weights.sum()
         random = generator(self._seed, "sft", step)
-        return torch.from_numpy(random.choice(len(samples), size=size, replace=False, p=shares))
+        size = self.history.batch_size
+        return torch.from_numpy(random.choice(len(self._train), size=size, replace=False, p=shares))
 
     def _step(self, batch: Batch, rows: Tensor, step: int) -> tuple[float, StepReport]:
         """Make one optimizer step; return the loss of its batch over all ranks, and a report."""

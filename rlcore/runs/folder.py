@@ -21,6 +21,8 @@ from rlcore.utils.text import abbreviate_list
 CONFIG = "config.yaml"
 RECIPE = "recipe.yaml"
 METRICS = "metrics.jsonl"
+SUPERVISED_POLICY = "policy"
+"""Folder of the policy in a folder of `sft_rounds` or `sft_steps`."""
 WRITTEN_BY_READERS = ("replay", "report.html")
 """Names that commands write into a run's folder without its lock, perhaps at the same time.
 
@@ -65,6 +67,7 @@ class RunFolder:
     tensorboard = FolderPath("tensorboard")
     sft = FolderPath("sft")  # the policy after supervised training
     sft_rounds = FolderPath("sft_rounds")  # while supervised training goes to its plateau
+    sft_steps = FolderPath("sft_steps")  # states of supervised training in progress
     checkpoints = FolderPath("checkpoints")
     workers = FolderPath("workers")  # what libraries print and log in workers
     evaluations = FolderPath("eval")

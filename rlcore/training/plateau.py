@@ -6,7 +6,7 @@ without exploration. The rule that ends training is :func:`has_plateaued`.
 
 A round begins with the saved weights of the round before and a new optimizer, as in the warm
 restarts of Loshchilov and Hutter (ICLR 2017, arXiv:1608.03983). So a killed run goes on from its
-last complete round to the same weights, bit for bit:
+last complete round, or a later saved state, to the same weights, bit for bit:
 
     sft_rounds/000200/
       policy/         the sealed policy; only of the best round and of the latest
@@ -29,15 +29,15 @@ from rlcore.contracts.errors import CheckpointError
 from rlcore.files.atomic import new_folder, remove_folder, write_text
 from rlcore.files.damaged_files import read_as, read_mapping
 from rlcore.files.digests import seal
+from rlcore.runs.folder import SUPERVISED_POLICY
 from rlcore.runs.statistics import success_rate
 from rlcore.runs.tables import success_by_start
 from rlcore.training.evaluate import play_evaluation
 from rlcore.training.session import Session, protocol
-from rlcore.training.supervised_phase import load_policy, steps_before, train_supervised
+from rlcore.training.supervised_phase import load_policy, log_losses, train_supervised
 
 MIN_GAIN = 0.03
 """Least rise of the success rate for which a doubling of the steps counts."""
-POLICY = "policy"
 HISTORY = "history.json"
 SUCCESS = "success.json"
 SUMMED = ("steps", "skipped_steps", "zero_gradient_steps", "seconds", "waited")
@@ -120,7 +120,7 @@ def train_to_plateau(session: Session, data: str | Path) -> tuple[dict[str, Any]
         "kept_steps": best.steps,
         "plateau_reached": reached,
     }
-    return history, rounds.folder(best.steps) / POLICY
+    return history, rounds.folder(best.steps) / SUPERVISED_POLICY
 
 
 class _Rounds:
@@ -147,9 +147,12 @@ class _Rounds:
         made = self.made[-1].steps if self.made else 0
         more = made or self._session.config.sft.max_steps
         folder = self.folder(made + more)
-        if not folder.is_dir():
-            self._train(folder, made, more)
-        self.histories.append(read_mapping(folder / HISTORY))
+        if folder.is_dir():
+            history = read_mapping(folder / HISTORY)
+            log_losses(self._session, "sft", history)
+        else:
+            history = self._train(folder, made, more)
+        self.histories.append(history)
         if not (folder / SUCCESS).is_file():
             self._play(folder, made + more)
         result = read_as(Round, folder / SUCCESS)
@@ -158,25 +161,20 @@ class _Rounds:
         self.made.append(result)
         self._remove_policies()
 
-    def _train(self, folder: Path, made: int, more: int) -> None:
+    def _train(self, folder: Path, made: int, more: int) -> dict[str, Any]:
         session = self._session
         if made:
             self._hold(self.folder(made))
-        history = train_supervised(
-            session,
-            "sft",
-            "SFT",
-            self._data,
-            replace(session.config.sft, max_steps=more),
-            total=more,
-            options={"made": made, "before": steps_before(session)},
-        )
+        sft = replace(session.config.sft, max_steps=more)
+        history = train_supervised(session, self._data, sft, made=made)
         with new_folder(folder) as partial:
-            policy = partial / POLICY
+            policy = partial / SUPERVISED_POLICY
             policy.mkdir()
             session.group.save(policy)
             seal(policy, session.config.runner.seed)
             (partial / HISTORY).write_text(json.dumps(history) + "\n", encoding="utf-8")
+        remove_folder(session.folder.sft_steps)
+        return history
 
     def _play(self, folder: Path, steps: int) -> None:
         self._hold(folder)
@@ -190,7 +188,7 @@ class _Rounds:
     def _hold(self, folder: Path) -> None:
         """Give the workers the policy of a round, unless they have it."""
         if self._held != folder:
-            load_policy(self._session, folder / POLICY)
+            load_policy(self._session, folder / SUPERVISED_POLICY)
             self._held = folder
 
     def _require_same_protocol(self, folder: Path, result: Round) -> None:
@@ -215,7 +213,7 @@ class _Rounds:
         best = self.made[best_round([result.rate for result in self.made])]
         for result in self.made[:-1]:
             if result is not best:
-                remove_folder(self.folder(result.steps) / POLICY)
+                remove_folder(self.folder(result.steps) / SUPERVISED_POLICY)
 
 
 def _merged(histories: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

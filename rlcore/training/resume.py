@@ -102,7 +102,7 @@ def find(assembly: Assembly, holds: ExitStack) -> Saved | None:
         # An evaluation that has changed is repeated, so only an unchanged one must be readable.
         if _changed(saved.folder.before, saved.folder, saved.checkpoint) is None:
             _first_evaluation(saved.folder.before)
-    learned = saved.folder.sft, saved.folder.sft_rounds
+    learned = saved.folder.sft, saved.folder.sft_rounds, saved.folder.sft_steps
     if saved.checkpoint is not None or any(path.is_dir() for path in learned):
         check_untrained(config, saved.folder)
     if config.sft.enabled:

@@ -12,7 +12,6 @@ from rlcore.checks.limits import judged_checkpoints
 from rlcore.config.schema import OWN_SUCCESSES, SFTConfig
 from rlcore.files.atomic import remove_folder, sync, write_text
 from rlcore.files.damaged_files import read_json
-from rlcore.runs import attempts
 from rlcore.runs.kept import Choice
 from rlcore.runs.summary import Control, Summary
 from rlcore.runs.tables import EpisodeResult, success_by_start
@@ -27,7 +26,9 @@ from rlcore.training.evaluation_record import keep
 from rlcore.training.plateau import train_to_plateau
 from rlcore.training.session import Session, open_session
 from rlcore.training.supervised_phase import (
+    SupervisedTraining,
     load_policy,
+    log_losses,
     save_policy,
     steps_before,
     steps_of,
@@ -68,37 +69,32 @@ def starting_policy(session: Session) -> Path:
     """Train supervised on demonstrations, from the current weights; return the checkpoint's folder.
 
     The checkpoint is loaded on every rank and sent to the rollout workers. A resumed run reuses the
-    checkpoint or the demonstrations that it has already made.
+    checkpoint, or the steps that it has saved and the demonstrations that it has collected.
     """
     path = session.folder.sft
     sft = session.config.sft
     if path.is_dir():  # the folder is renamed into place, so it is complete
         if not session.folder.metrics.stat().st_size:  # a resume without checkpoint emptied the log
-            _log(session, read_json(session.folder.path / "sft.json"), "sft")
+            history = read_json(session.folder.path / "sft.json")
+            log_losses(session, "sft", history)
+            _record(session, history, "sft")
     else:
         data = provide_demonstrations(session)
         before = steps_before(session)
         if session.config.trains_to_plateau:
             history, policy = train_to_plateau(session, data)
-            _log(session, history, "sft")
+            _record(session, history, "sft")
             # of all rounds: the control gets further batches than any round had, kept or not
             write_steps(policy, before + history["steps"])
             policy.rename(path)
             sync(path.parent)
         else:
-            if len(attempts.entered(session.folder.path)) > 1:
-                session.progress.line(
-                    "sft: starts at its first step: supervised training is saved when it is "
-                    "complete, with sft.until=plateau after each round"
-                )
-            options = {"before": before}
-            history = train_supervised(
-                session, "sft", "SFT", data, sft, total=sft.max_steps, options=options
-            )
-            _log(session, history, "sft")
+            history = train_supervised(session, data, sft)
+            _record(session, history, "sft")
             save_policy(session, path, before + sft.max_steps)
     load_policy(session, path)
     remove_folder(session.folder.sft_rounds)
+    remove_folder(session.folder.sft_steps)
     return path
 
 
@@ -138,7 +134,8 @@ def train_control(
         history = {**fitted, "work": work.record(fitted), "settings": asdict(sft)}
     else:
         session.progress.line(f"the control is complete: {path}")
-    _log(session, history, "control")
+        log_losses(session, "control", history)
+    _record(session, history, "control")
     load_policy(session, path)
     results = evaluate(session, "control", update=update, policy="control")
     return results, cast(Control, history["work"])
@@ -168,16 +165,12 @@ def _fit_control(
     session.group.load(start)
     if own_successes:
         session.group.load_replay(session.folder.checkpoint(update))
+    options = {"control_samples": work.samples, "own_successes": own_successes}
+    data = config.collect.path or session.folder.demonstrations
+    training = SupervisedTraining(session, "control", "control: more SFT", data, sft, options)
     choice = Choice()
     for part in range(1, parts + 1):
-        options = {
-            "continue_samples": work.samples,
-            "until": part / parts,
-            "own_successes": own_successes,
-        }
-        data = config.collect.path or session.folder.demonstrations
-        title = "control: more SFT"
-        history = train_supervised(session, "control", title, data, sft, options=options)
+        training.train(None if part == parts else round(training.planned_steps * part / parts))
         is_kept = True
         if config.selects_on_validation:
             session.group.sync()
@@ -187,15 +180,13 @@ def _fit_control(
             # of an earlier part, or left by an attempt that was interrupted
             shutil.rmtree(path, ignore_errors=True)
             save_policy(session, path)
-    return history
+    training.end()
+    return training.history
 
 
-def _log(session: Session, history: dict[str, Any], name: str) -> None:
-    """Write the history to `NAME.json` and to the trackers, and print a summary."""
+def _record(session: Session, history: dict[str, Any], name: str) -> None:
+    """Write the history to `NAME.json`, log success after its rounds, and print a summary."""
     write_text(session.folder.path / f"{name}.json", json.dumps(history, indent=1) + "\n")
-    for kind in ("train_loss", "val_loss"):
-        for step, loss in history[kind]:
-            session.trackers.log({f"{name}/{kind}": loss}, step=step)
     for played in history.get("rounds", ()):  # of sft.until=plateau
         session.trackers.log(played["metrics"], step=played["steps"])
     progress = session.progress

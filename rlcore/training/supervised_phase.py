@@ -1,55 +1,256 @@
-"""Run a part of supervised training on the workers, and save and publish its policy."""
+"""Run supervised training on the workers, save it at intervals, and save and publish its policy.
+
+    sft_steps/step_00001000/
+      policy/                 the policy, as `save_pretrained` wrote it, sealed
+      learner.safetensors     the optimizer's state
+      learner.json            its counters, and the history of the training
+
+The latest state is kept until supervised training ends.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from rlcore.config.schema import SFTConfig
-from rlcore.files.atomic import new_folder, write_text
+from rlcore.files.atomic import new_folder, remove_folder, write_text
 from rlcore.files.damaged_files import read_mapping
 from rlcore.files.digests import seal
+from rlcore.runs.checkpoint import writing
+from rlcore.runs.folder import SUPERVISED_POLICY, RunFolder
+from rlcore.runs.sft_record import LOSSES
+from rlcore.training.progress import Phase
 from rlcore.training.session import Session
+from rlcore.utils.stopping import StopSignals
 
+STEP = "step_"
+EARLIER_STATE = "the state that was saved before is whole: rlcore resume RUN"
 STEPS = "rlcore_supervised.json"
 """Name of the file that says how many supervised steps led to a saved policy."""
 
 
-def train_supervised(
-    session: Session,
-    phase: str,
-    title: str,
-    data: str | Path,
-    sft: SFTConfig,
-    *,
-    total: int | None = None,
-    options: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Run supervised training on all actor ranks with a progress bar; return its history.
+PART_SECONDS = 5.0
+"""Aim of the wall time of a call of the workers, after which the losses are logged and a signal is
+noticed. It has no influence on the result."""
+
+
+class SupervisedTraining:
+    """Supervised training on all actor ranks, with a progress bar. Losses are logged as they come.
 
     Args:
         session: the run's session.
-        phase: name under which the time is counted.
+        name: "sft" or "control": the phase whose time is counted, and prefix of the losses.
         title: title of the progress bar.
         data: the demonstrations.
-        sft: settings of this part.
-        total: optimizer steps of this part; None: not known.
-        options: further arguments of :meth:`rlcore.workers.actor_worker.ActorWorker.supervised`.
+        sft: settings of this training.
+        options: further arguments of
+            :meth:`rlcore.workers.actor_worker.ActorWorker.begin_supervised`.
+
+    Attributes:
+        history: :meth:`rlcore.learner.supervised.SupervisedHistory.summary` of the steps so far.
     """
-    with session.clock.measure(phase), session.progress.phase(title, total) as bar:
 
-        def show(state: Mapping[str, float]) -> None:
-            if "steps" in state:
-                labels = {"train_loss": "loss", "val_loss": "val"}
-                losses = [f"{labels[key]} {state[key]:.3f}" for key in labels if key in state]
-                bar.set(int(state["steps"]), note=", ".join(losses))
+    def __init__(
+        self,
+        session: Session,
+        name: str,
+        title: str,
+        data: str | Path,
+        sft: SFTConfig,
+        options: Mapping[str, Any],
+    ) -> None:
+        self._session = session
+        self._name = name
+        self._title = title
+        self._logged = dict.fromkeys(LOSSES, 0)
+        with session.clock.measure(name):
+            self.history = session.group.begin_supervised(str(data), sft, options)
+        self._log()
 
-        history = session.group.supervised(str(data), sft, show, options)
-        last = {name: history[name][-1][1] for name in ("train_loss", "val_loss") if history[name]}
-        show({"steps": history["steps"], "seconds": history["seconds"], **last})
-    return history
+    @property
+    def steps(self) -> int:
+        """Number of steps so far."""
+        return int(self.history["steps"])
+
+    @property
+    def planned_steps(self) -> int:
+        """Number of steps after which the training ends, if nothing ends it earlier."""
+        return int(self.history["planned_steps"])
+
+    @property
+    def ended(self) -> bool:
+        """Whether training has ended."""
+        return bool(self.history["stopped"])
+
+    def train(
+        self,
+        until: int | None = None,
+        *,
+        interval: int | None = None,
+        between: Callable[[], None] | None = None,
+    ) -> None:
+        """Make steps until `until` of them are made, or until the training ends.
+
+        Args:
+            interval: `between` is called after each multiple of this number of steps, and perhaps
+                after others.
+            between: called after some steps and at the end; it may raise to stop.
+        """
+        session = self._session
+        size = 1
+        with (
+            session.clock.measure(self._name),
+            session.progress.phase(self._title, self.planned_steps) as bar,
+        ):
+            show = partial(_show, bar)
+            while not self.ended and self.steps != until:
+                before = self.steps
+                ends = [before + size]
+                if until is not None:
+                    ends.append(until)
+                if interval is not None:
+                    ends.append(before - before % interval + interval)
+                began = time.monotonic()
+                self.history = session.group.supervised(min(ends), show)
+                seconds = time.monotonic() - began
+                size = max(1, int((self.steps - before) * PART_SECONDS / max(seconds, 1e-9)))
+                self._log()
+                if between is not None:
+                    between()
+            _show(bar, self.history)
+
+    def end(self) -> None:
+        """Free what the workers need for this training besides the policy."""
+        self._session.group.end_supervised()
+
+    def _log(self) -> None:
+        log_losses(self._session, self._name, self.history, self._logged)
+        self._logged = {kind: len(self.history[kind]) for kind in LOSSES}
+
+
+def _show(bar: Phase, state: Mapping[str, Any]) -> None:
+    """Show the steps and the latest losses of a history, or of a worker's report."""
+    if "steps" not in state:
+        return
+    losses = []
+    for kind, label in (("train_loss", "loss"), ("val_loss", "val")):
+        value = state.get(kind)
+        if isinstance(value, list):  # of a history
+            value = value[-1][1] if value else None
+        if value is not None:
+            losses.append(f"{label} {value:.3f}")
+    bar.set(int(state["steps"]), note=", ".join(losses))
+
+
+def log_losses(
+    session: Session,
+    name: str,
+    history: Mapping[str, Any],
+    since: Mapping[str, int] = MappingProxyType({}),
+) -> None:
+    """Log the losses in a history, as `NAME/train_loss` and `NAME/val_loss`, in the order of steps.
+
+    A step is validated before it is made, so that order is the same in however many parts the
+    history is logged.
+
+    Args:
+        since: number of entries, by kind, that were logged before.
+    """
+    lines = [
+        (step, kind, loss)
+        for kind in ("val_loss", "train_loss")
+        for step, loss in history[kind][since.get(kind, 0) :]
+    ]
+    for step, kind, loss in sorted(lines, key=itemgetter(0)):  # stable: validation first
+        session.trackers.log({f"{name}/{kind}": loss}, step=step)
+
+
+def train_supervised(
+    session: Session, data: str | Path, sft: SFTConfig, *, made: int = 0
+) -> dict[str, Any]:
+    """Train for `sft.max_steps` steps, from the latest saved state of an interrupted run if any.
+
+    Its state is saved every `sft.save_interval` steps, and when a signal stops the run. The caller
+    removes `sft_steps` once the trained policy itself is on the disk.
+
+    Args:
+        session: the run's session.
+        data: the demonstrations.
+        sft: settings of this training.
+        made: steps of this run that led to the weights that the workers have.
+
+    Returns:
+        The history of these steps.
+
+    Raises:
+        KeyboardInterrupt: a signal asked the run to stop; the state was saved.
+        CheckpointError: a saved state is damaged, or the state can't be written.
+    """
+    folder = session.folder
+    saved = latest_state(folder, made)
+    options = {
+        "made": made,
+        "before": steps_before(session),
+        "saved": None if saved is None else str(saved),
+    }
+    training = SupervisedTraining(session, "sft", "SFT", data, sft, options)
+    if saved is not None:
+        session.progress.line(f"sft: continues after step {made + training.steps}")
+    last_saved = training.steps
+    again = f"rlcore resume {folder.path} continues from the last saved state"
+    with StopSignals(session.progress.line, again) as stop:
+
+        def between() -> None:
+            nonlocal last_saved
+            steps = training.steps
+            due = sft.save_interval and steps % sft.save_interval == 0 and not training.ended
+            if (due or stop.requested) and steps > last_saved:
+                _save_state(session, made + steps)
+                last_saved = steps
+            if stop.requested:
+                session.progress.line(
+                    f"stopped after supervised step {made + steps}; to continue: "
+                    f"rlcore resume {folder.path}"
+                )
+                raise stop.interruption
+
+        training.train(interval=sft.save_interval, between=between)
+    training.end()
+    return training.history
+
+
+def latest_state(folder: RunFolder, made: int = 0) -> Path | None:
+    """Return the folder of the latest saved state of supervised training, or None without one.
+
+    Args:
+        made: steps of earlier rounds (:mod:`rlcore.training.plateau`). A kill may have left their
+            states, which are ignored.
+    """
+    names = sorted(path.name for path in folder.sft_steps.glob(f"{STEP}*"))
+    newest = folder.sft_steps / names[-1] if names else None
+    if newest is None or int(newest.name.removeprefix(STEP)) <= made:
+        return None
+    return newest
+
+
+def _save_state(session: Session, steps: int) -> None:
+    """Save the state of supervised training after `steps` steps, and remove earlier states."""
+    folder = session.folder.sft_steps
+    target = folder / f"{STEP}{steps:08d}"
+    with session.clock.measure("checkpoint"), writing(target, hint=EARLIER_STATE):
+        with new_folder(target) as partial:
+            session.group.save_supervised(partial)
+            seal(partial / SUPERVISED_POLICY, session.config.runner.seed)
+        for path in folder.iterdir():
+            if path != target:
+                remove_folder(path)
 
 
 def steps_before(session: Session) -> int:

@@ -13,12 +13,13 @@ from rlcore.demonstrations.datasets import check_readable, format_of
 from rlcore.files.damaged_files import read_json
 from rlcore.files.digests import check_seal
 from rlcore.plugins.registry import load_plugins
-from rlcore.runs.folder import RunFolder
+from rlcore.runs.folder import SUPERVISED_POLICY, RunFolder
+from rlcore.runs.learner_state import check_learner
 from rlcore.runs.sft_record import log_difference
 from rlcore.runs.trackers import read_metrics
 from rlcore.training.assembly import Assembly
 from rlcore.training.fixed_keys import changed_keys, has_moved, is_read
-from rlcore.training.plateau import POLICY
+from rlcore.training.supervised_phase import latest_state
 from rlcore.utils.text import format_value
 
 
@@ -35,7 +36,7 @@ def check_start(assembly: Assembly, folder: RunFolder, so_far: Mapping[str, Any]
     config = assembly.config
     has_policy = folder.sft.is_dir()
     if not has_policy:
-        _check_rounds(config, folder, so_far)
+        _check_unfinished(config, folder, so_far)
     if has_policy:
         model = config.actor.model.with_weights_from(folder.sft)
         with_policy(assembly.facts, model, load_plugins())
@@ -52,25 +53,31 @@ def check_start(assembly: Assembly, folder: RunFolder, so_far: Mapping[str, Any]
             check_readable(path, spec, config.collect, seed=config.runner.seed)
 
 
-def _check_rounds(config: RunConfig, folder: RunFolder, so_far: Mapping[str, Any]) -> None:
-    """Check the rounds of `sft.until=plateau` that an interrupted run continues, if there are any.
+def _check_unfinished(config: RunConfig, folder: RunFolder, so_far: Mapping[str, Any]) -> None:
+    """Check the rounds of `sft.until=plateau` and the saved states from which an interrupted run
+    continues, if there are any.
 
     Raises:
-        ConfigError: a setting that decided the rounds' weights has changed.
-        CheckpointError: a policy is damaged or of another run.
+        ConfigError: a setting that decided their weights has changed.
+        CheckpointError: a file of them is damaged or of another run.
     """
-    rounds = folder.sft_rounds
-    if not rounds.is_dir():
+    unfinished = [path for path in (folder.sft_rounds, folder.sft_steps) if path.is_dir()]
+    if not unfinished:
         return
+    places = " and ".join(map(str, unfinished))
     for key, previous in changed_keys(config, so_far):
         if is_read(config, key) and not (key.place and has_moved(previous)):
             raise ConfigError(
                 f"{key.path} can't be changed to {format_value(key.value)}: the supervised "
-                f"training in {rounds} began with {format_value(previous)}",
-                hint=f"leave it out, or remove {rounds} to repeat the supervised training",
+                f"training in {places} began with {format_value(previous)}",
+                hint=f"leave it out, or remove {places} to repeat the supervised training",
             )
-    for policy in rounds.glob(f"*/{POLICY}"):
-        check_seal(policy, config.runner.seed)
+    for path in unfinished:
+        for policy in path.glob(f"*/{SUPERVISED_POLICY}"):
+            check_seal(policy, config.runner.seed)
+    state = latest_state(folder)
+    if state is not None:
+        check_learner(state)
 
 
 def check_history(path: Path, log: Path) -> None:

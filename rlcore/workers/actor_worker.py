@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlcore.config.schema import ModelConfig, SFTConfig
+from rlcore.contracts.errors import WorkerError
 from rlcore.rollout.messages import Conversation
+from rlcore.runs.folder import SUPERVISED_POLICY
 from rlcore.workers.policy_worker import PolicyWorker, PolicyWorkerSettings
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from rlcore.demonstrations.datasets import OnProgress
-    from rlcore.learner.fit_demonstrations import ControlTraining
+    from rlcore.learner.fit_demonstrations import DemonstrationTraining
     from rlcore.learner.lazy_init import LazyInit
     from rlcore.learner.update import Learner
     from rlcore.placement.routes import WeightRoute
@@ -32,9 +34,10 @@ class ActorWorker(PolicyWorker):
     def __init__(self, settings: PolicyWorkerSettings) -> None:
         super().__init__(settings)
         self._learner: Learner | None = None
-        self._control: ControlTraining | None = None
+        self._supervised: DemonstrationTraining | None = None
         self._lazy: LazyInit | None = None
         self._version = 0
+        self._published: int | None = None  # version of the weights that were last published
         self._unpublished: Subset = "all"
 
     @property
@@ -192,63 +195,124 @@ class ActorWorker(PolicyWorker):
             return []
         return [warning for warning in self._learner.warnings.values() if warning]
 
-    def supervised(
+    def begin_supervised(
         self,
         data: str,
         sft: SFTConfig,
         *,
         made: int = 0,
         before: int = 0,
-        continue_samples: int | None = None,
-        until: float = 1.0,
+        control_samples: int | None = None,
         own_successes: bool = False,
-        on_progress: OnProgress | None = None,
+        saved: str | None = None,
     ) -> dict[str, Any]:
-        """Train on the demonstrations in `data`, and return the history.
+        """Begin supervised training on the demonstrations in `data`, or restore its saved state.
+
+        Earlier supervised training that was not ended is dropped.
 
         Args:
             data: path of the demonstrations.
             sft: settings of supervised training.
             made: number of steps of this run that led to the current weights, for training in
-                parts.
+                parts with separate optimizers.
             before: number of steps of earlier runs that led to the weights that this run began
                 from.
-            continue_samples: number of samples to train on, from the current weights (the control
-                of a comparison); None: train for `sft.max_steps` steps instead.
-            until: fraction of `continue_samples` at which this call ends; the next call continues
-                from there.
-            own_successes: also train on the successful episodes in the replay; only the first call
-                with `continue_samples` reads it.
+            control_samples: number of samples to train on (the control of a comparison), after
+                `sft.max_steps` steps that led to the current weights, and with the current
+                normaliser; None: train for `sft.max_steps` steps.
+            own_successes: also train on the successful episodes in the replay.
+            saved: folder that :meth:`save_supervised` wrote; None: begin at the first step.
+
+        Returns:
+            The history so far; without steps if the training begins.
+        """
+        from rlcore.learner.acting import without_acting_networks
+        from rlcore.learner.fit_demonstrations import DemonstrationTraining
+
+        self.end_supervised()
+        # a saved policy has its adapters merged, so adapters are restored into the current policy
+        adapters = self._settings.actor.model.is_lora
+        if saved is not None and not adapters:
+            self.load(str(Path(saved) / SUPERVISED_POLICY))
+        self._mark_changed("all")
+        is_control = control_samples is not None
+        has_normalizer = bool(made) or is_control or (saved is not None and not adapters)
+        training = DemonstrationTraining(
+            without_acting_networks(self.policy),
+            Path(data),
+            sft,
+            seed=self._settings.seed,
+            device=self.device,
+            fit_normalizer=not has_normalizer,
+            own_successes=self.learner.successes() if own_successes else None,
+            made=sft.max_steps if is_control else before + made,
+            samples=control_samples,
+            adapters=adapters,
+        )
+        self._supervised = training
+        if saved is not None:
+            from rlcore.files.damaged_files import damaged_on
+            from rlcore.runs.learner_state import COUNTERS, read_learner
+
+            state = read_learner(Path(saved))
+            with damaged_on(Path(saved) / COUNTERS):
+                training.trainer.load_state_dict(state)
+        return training.trainer.history.summary()
+
+    def supervised(
+        self, until: int | None = None, *, on_progress: OnProgress | None = None
+    ) -> dict[str, Any]:
+        """Continue the supervised training that was begun, and return its history.
+
+        Args:
+            until: number of steps at which this call ends; None: to the end of the training.
             on_progress: called after each step, on rank 0 alone.
         """
         from rlcore.learner import collectives
-        from rlcore.learner.acting import without_acting_networks
-        from rlcore.learner.fit_demonstrations import ControlTraining, fit_demonstrations
 
-        self._mark_changed("all")
-        report = None if collectives.rank() else on_progress
-        if continue_samples is None:
-            return fit_demonstrations(
-                without_acting_networks(self.policy),
-                Path(data),
-                sft,
-                seed=self._settings.seed,
-                device=self.device,
-                made=made,
-                before=before,
-                on_progress=report,
-            )
-        if self._control is None:
-            self._control = ControlTraining(
-                without_acting_networks(self.policy),
-                Path(data),
-                sft,
-                seed=self._settings.seed,
-                device=self.device,
-                samples=continue_samples,
-                own_successes=self.learner.successes() if own_successes else None,
-            )
-        return self._control.train(until, report)
+        if self._version == self._published:
+            self._mark_changed("all")
+        return self._begun_training().train(until, None if collectives.rank() else on_progress)
+
+    def save_supervised(self, path: str) -> None:
+        """Save the state of supervised training, from which :meth:`begin_supervised` can continue.
+
+        All ranks must call this: each writes its shard of the optimizer's state, unless another
+        rank writes the same shard.
+
+        Args:
+            path: an empty folder, into which the folder of the policy, the optimizer's state and
+                the history are written.
+        """
+        from rlcore.learner import collectives
+        from rlcore.runs.learner_state import write_learner
+
+        policy = Path(path) / SUPERVISED_POLICY
+        if collectives.rank() == 0:
+            policy.mkdir()
+        self.save(str(policy))
+        trainer = self._begun_training().trainer
+        state = trainer.state_dict()
+        if trainer.share is not None:
+            part, parts = trainer.share
+            write_learner(Path(path), state, part=part, parts=parts)
+
+    def end_supervised(self) -> None:
+        """Free what supervised training needs besides the policy: samples, optimizer, decoders."""
+        if self._supervised is not None:
+            self._supervised.close()
+        self._supervised = None
+
+    def _begun_training(self) -> DemonstrationTraining:
+        """The supervised training that was begun.
+
+        Raises:
+            WorkerError: none was begun since the policy was loaded.
+        """
+        if self._supervised is None:
+            raise WorkerError("supervised training was not begun")
+        self._restore_to_device()
+        return self._supervised
 
     def save(self, path: str, *, trial: bool = False) -> None:
         """Save the policy, see :meth:`PolicyWorker.save`.
@@ -316,7 +380,7 @@ class ActorWorker(PolicyWorker):
         """Replace the policy by a saved one; the next learner starts with a new optimizer."""
         # both refer to the old policy
         self._learner = None
-        self._control = None
+        self.end_supervised()
         super().load(path)
         self._mark_changed("all")
 
@@ -349,6 +413,7 @@ class ActorWorker(PolicyWorker):
             connections=connections,
         )
         self._unpublished = "trained"
+        self._published = self._version
 
     def receive_trajectory(self, keys: Sequence[str], timeout: float) -> Conversation:
         """Receive this rank's columns of the trajectory.

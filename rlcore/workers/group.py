@@ -252,20 +252,39 @@ class WorkerGroup(ABC):
         """Load the replay, and nothing else, from a checkpoint's folder."""
         self._call_actors("load_replay", path=str(path))
 
-    def supervised(
-        self, data: str, sft: SFTConfig, on_count: OnCount, more: Mapping[str, Any] | None = None
+    def begin_supervised(
+        self, data: str, sft: SFTConfig, options: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Train on demonstrations, and return the history of rank 0.
+        """Begin supervised training, and return its history so far.
 
         Args:
             data: path of the demonstrations.
             sft: settings of supervised training.
-            on_count: called with the progress of rank 0.
-            more: further arguments of :meth:`ActorWorker.supervised`, for training in parts and
-                the control of a comparison.
+            options: further arguments of :meth:`ActorWorker.begin_supervised`.
         """
-        arguments = {"data": data, "sft": sft, **(more or {})}
-        return dict(self._call_actors("supervised", on_count, **arguments)[0])
+        arguments = {"data": data, "sft": sft, **options}
+        return dict(self._call_actors("begin_supervised", **arguments)[0])
+
+    def supervised(self, until: int | None, on_count: OnCount) -> dict[str, Any]:
+        """Continue supervised training, see :meth:`ActorWorker.supervised`.
+
+        Args:
+            until: number of steps at which to return; None: to the end.
+            on_count: called with the progress of rank 0.
+
+        Returns:
+            The history of rank 0.
+        """
+        return dict(self._call_actors("supervised", on_count, until=until)[0])
+
+    def save_supervised(self, path: Path) -> None:
+        """Save the state of supervised training to an empty folder, see
+        :meth:`ActorWorker.save_supervised`."""
+        self._call_actors("save_supervised", path=str(path))
+
+    def end_supervised(self) -> None:
+        """Free what supervised training needs besides the policy."""
+        self._call_actors("end_supervised")
 
     def version(self) -> int:
         """Return the version of the actor's weights: the number of times they were changed."""

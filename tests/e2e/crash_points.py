@@ -111,7 +111,7 @@ class Shape:
 
 
 SHAPES = {
-    "whole": Shape(("train", *COMMON, *PPO, "runner.keep_last=1")),
+    "whole": Shape(("train", *COMMON, *PPO, "sft.save_interval=25", "runner.keep_last=1")),
     "auto": Shape(
         ("train", *COMMON, *PPO, "runner.keep_last=2", "runner.auto_resume=true"), repeat=True
     ),
@@ -180,6 +180,7 @@ SHAPES = {
             *PPO,
             "sft.until=plateau",
             "sft.max_steps=4",
+            "sft.save_interval=3",
             "sft.max_doublings=2",
             "sft.lr_warmup_steps=2",
             "sft.control=demonstrations",

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import pytest
-from internals import load_checkpoint
+from internals import PolicyOptimizer, load_checkpoint, supervised_phase
+from resume_cases import go_on
 from safetensors.torch import load_file
+from sameness import numbers
 
 from rlcore.cli.main import main
+from rlcore.contracts.errors import CheckpointError, ConfigError, WorkerError
 from rlcore.runs.tables import read_results
 
 WORDS = [
@@ -118,6 +125,120 @@ def test_an_interrupted_run_is_resumed_to_the_same_end(learned: Path, run: Path,
     assert main(["resume", str(run), "--dry-run"]) == 0
     assert main(["resume", str(run)]) == 0
     assert outcome(run) == outcome(learned)
+
+
+SAVING = "sft.save_interval=8"
+
+
+@contextmanager
+def before_step(number: int, act: Callable[[], None]) -> Iterator[None]:
+    """Call `act` once, before the optimizer step of that number (from 0) within the block."""
+    step = PolicyOptimizer.step
+    made = count()
+    acted = []
+
+    def acting(self):
+        if next(made) == number:
+            acted.append(act)
+            act()
+        return step(self)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(PolicyOptimizer, "step", acting)
+        yield
+    assert acted
+
+
+def lose_the_worker() -> None:
+    raise WorkerError("the worker is gone")
+
+
+def interrupted(log_path: Path, *more: str) -> Path:
+    """A run whose worker is lost in step 20, after the save of step 16."""
+    with before_step(20, lose_the_worker):
+        assert main(["sft", *words(log_path, "cut", SAVING, *more)]) != 0
+    run = log_path / "cut"
+    assert [path.name for path in (run / "sft_steps").iterdir()] == ["step_00000016"]
+    return run
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_the_training_and_resume_goes_on_to_the_same_bits(
+    learned: Path, log_path: Path, stop: signal.Signals, capsys
+):
+    with before_step(11, lambda: signal.raise_signal(stop)):
+        assert main(["sft", *words(log_path, "cut", SAVING)]) == 128 + stop
+    run = log_path / "cut"
+    assert f"stopped after supervised step 16; to continue: rlcore resume {run}" in (
+        capsys.readouterr().out
+    )
+    assert main(["resume", str(run)]) == 0
+    assert "sft: continues after step 16" in capsys.readouterr().out
+    assert outcome(run) == outcome(learned)
+    assert numbers(run) == numbers(learned)  # each loss is logged once
+    assert not (run / "sft_steps").exists()
+
+
+def test_without_an_interval_a_signal_saves_too(log_path: Path, monkeypatch):
+    monkeypatch.setattr(supervised_phase, "PART_SECONDS", 0.0)  # each call makes one step
+    with before_step(11, lambda: signal.raise_signal(signal.SIGINT)):
+        assert main(["sft", *words(log_path, "cut", "sft.save_interval=null")]) == 130
+    assert (log_path / "cut/sft_steps/step_00000012").is_dir()
+
+
+def test_a_lost_worker_costs_the_steps_since_the_last_save(learned: Path, log_path: Path):
+    run = interrupted(log_path)
+    with before_step(30 - 16, lose_the_worker):
+        assert main(["resume", str(run)]) != 0
+    assert [path.name for path in (run / "sft_steps").iterdir()] == ["step_00000024"]
+    assert main(["resume", str(run), "sft.save_interval=null"]) == 0
+    assert outcome(run) == outcome(learned)
+    assert numbers(run) == numbers(learned)
+
+
+PI0 = ("model=pi0_tiny", "env.eval.trials_per_task=1", "sft.max_steps=22")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("actor.model.is_lora=true", "actor.model.openpi.train_expert_only=false"),
+        ("actor.model.precision=bf16", "sft.lr_scheduler=cosine"),
+    ],
+    ids=["adapters", "bf16"],
+)
+def test_saved_steps_have_what_a_saved_policy_lacks(log_path: Path, more: tuple[str, ...]):
+    """Adapters, which it has merged into its weights, and fp32 copies of bf16 weights."""
+    assert main(["sft", *words(log_path, "whole", *PI0, *more)]) == 0
+    run = interrupted(log_path, *PI0, *more)
+    assert main(["resume", str(run)]) == 0
+    assert outcome(run) == outcome(log_path / "whole")
+
+
+def test_a_policy_that_was_saved_on_the_way_can_be_used(log_path: Path):
+    policy = interrupted(log_path) / "sft_steps/step_00000016/policy"
+    path = f"actor.model.model_path={policy}"
+    assert main(["eval", *WORDS[:3], path, f"runner.logger.log_path={log_path}"]) == 0
+
+
+def test_other_settings_and_damaged_files_are_refused_before_anything_changes(
+    log_path: Path, refused
+):
+    run = interrupted(log_path)
+    metrics = (run / "metrics.jsonl").read_bytes()
+    with refused(ConfigError, "sft.lr", "0.5", "sft_steps", text=False):
+        go_on(run, "sft.lr=0.5")
+    state = run / "sft_steps/step_00000016"
+    counters = (state / "learner.json").read_text()
+    (state / "learner.json").write_text(counters[:-20])
+    with refused(CheckpointError, "learner.json", text=False):
+        go_on(run)
+    (state / "learner.json").write_text(counters)
+    weights = state / "policy/model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    with refused(CheckpointError, str(weights), text=False):
+        go_on(run)
+    assert (run / "metrics.jsonl").read_bytes() == metrics
 
 
 def test_the_algorithm_of_a_recipe_is_left_out(log_path: Path, capsys):

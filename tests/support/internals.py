@@ -12,6 +12,7 @@ from rlcore.checks.further_sides import PLATEAU, further_sides
 from rlcore.checks.run import check
 from rlcore.config.compose import compose, load, recipe_of, to_yaml
 from rlcore.files.damaged_files import OtherVersionError
+from rlcore.learner.optim import PolicyOptimizer
 from rlcore.plugins import extras
 from rlcore.plugins.entry_points import Installed
 from rlcore.rollout.messages import GatherOrder
@@ -27,7 +28,7 @@ from rlcore.runs.history import read_history
 from rlcore.runs.parquet import read_note
 from rlcore.runs.state import OWN_DIGEST
 from rlcore.runs.trackers import read_metrics
-from rlcore.training import session
+from rlcore.training import session, supervised_phase
 from rlcore.training import train as train_stages
 from rlcore.training.assembly import Assembly, assemble
 from rlcore.training.callbacks import HookError, ObserverWarning
@@ -57,6 +58,7 @@ __all__ = [
     "Installed",
     "ObserverWarning",
     "OtherVersionError",
+    "PolicyOptimizer",
     "Session",
     "Span",
     "SyncLoop",
@@ -86,6 +88,7 @@ __all__ = [
     "save_checkpoint",
     "session",
     "sft",
+    "supervised_phase",
     "to_yaml",
     "train",
     "train_stages",

@@ -124,6 +124,14 @@ class SFTConfig(Settings):
         minimum=1,
         when=WHEN_ENABLED,
     )
+    save_interval: int | None = key(
+        "optimizer steps between saved states of supervised training, of which the latest is kept "
+        "until it ends, for rlcore resume; null: one is saved only when a signal stops the run",
+        1000,
+        minimum=1,
+        when=WHEN_ENABLED,
+        fixed="no",
+    )
     memory_gb: float = key(
         "GB of samples a policy worker keeps, of data decoded as it trains",
         4.0,

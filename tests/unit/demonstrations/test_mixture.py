@@ -87,7 +87,7 @@ def drawn(weights: np.ndarray | None) -> list[int]:
     samples = SupervisedSamples(inputs, torch.zeros(20, 1, 1), mask, weights)
     none = SupervisedSamples({}, torch.empty(0), torch.empty(0, dtype=torch.bool))
     config = SFTConfig(enabled=True, max_steps=50, batch_size=8)
-    SupervisedTrainer(policy, config, seed=0).fit(samples, none)
+    SupervisedTrainer(policy, config, samples, none, seed=0).train()
     return policy.drawn
 
 

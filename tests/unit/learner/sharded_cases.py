@@ -357,7 +357,7 @@ def run(
 
         shard_parameters(policy, case.fsdp, CPU, among=case.fsdp.fsdp_size or size)
     if how.startswith("supervised"):
-        return supervised(policy)
+        return supervised(policy, None if folder is None else kept(folder, how, size))
     trainer = learner(case, policy)
     if how == "resume":
         assert resumed is not None
@@ -389,7 +389,7 @@ def kept(folder: Path, name: str, size: int) -> Path:
     return folder / f"kept-{name}-{size}"
 
 
-def supervised(policy: Any) -> dict[str, Any]:
+def supervised(policy: Any, folder: Path | None) -> dict[str, Any]:
     """Four steps on batches of two: a third rank has no sample of them."""
     random = torch.Generator().manual_seed(2)
 
@@ -401,7 +401,21 @@ def supervised(policy: Any) -> dict[str, Any]:
         return SupervisedSamples({"features": features}, actions, torch.ones(shape[:2]).bool())
 
     config = SFTConfig(enabled=True, max_steps=4, batch_size=2, val_interval=2, lr_warmup_steps=0)
-    history = SupervisedTrainer(policy, config, seed=0).fit(samples(20), samples(5))
+    train = samples(20)
+    val = samples(5)
+    trainer = SupervisedTrainer(policy, config, train, val, seed=0)
+    if folder is not None:  # saved after three steps, and gone on with by a new optimizer
+        trainer.train(3)
+        saved = trainer.state_dict()
+        if trainer.share is not None:
+            part, of = trainer.share
+            folder.mkdir(exist_ok=True)
+            write_learner(folder, saved, part=part, parts=of)
+        torch.distributed.barrier()
+        trainer = SupervisedTrainer(policy, config, train, val, seed=0)
+        trainer.load_state_dict(read_learner(folder))
+        assert trainer.history.steps == 3
+    history = trainer.train()
     losses = [loss for _, loss in (*history.train_loss, *history.val_loss)]
     weights = {
         name: dtensor.full_tensor(parameter.detach())

@@ -35,12 +35,16 @@ def samples(count, *, seed):
     return SupervisedSamples({"features": features}, actions, mask)
 
 
+def data():
+    """100 training samples and 33 for validation."""
+    return samples(100, seed=1), samples(33, seed=2)
+
+
 def test_it_learns_and_validates_at_its_interval(policy):
     critic = copy.deepcopy(policy.value.state_dict())
     seen = []
-    history = SupervisedTrainer(policy, CONFIG, seed=0).fit(
-        samples(100, seed=1), samples(33, seed=2), on_progress=seen.append
-    )
+    trainer = SupervisedTrainer(policy, CONFIG, *data(), seed=0)
+    history = trainer.train(on_progress=seen.append)
     assert [step for step, _ in history.val_loss] == [0, 10, 20, 30, 40, 50, 60]
     assert history.val_loss[-1][1] < 0.2 * history.val_loss[0][1]
     assert [step for step, _ in history.train_loss] == list(range(60)) and history.steps == 60
@@ -59,9 +63,7 @@ def test_it_repeats_bit_for_bit_and_depends_on_the_seed(policy):
     def run(seed):
         fresh = copy.deepcopy(policy)
         torch.manual_seed(next(others))  # the global generator has no say
-        history = SupervisedTrainer(fresh, CONFIG, seed=seed).fit(
-            samples(100, seed=1), samples(33, seed=2)
-        )
+        history = SupervisedTrainer(fresh, CONFIG, *data(), seed=seed).train()
         return history.train_loss, history.val_loss
 
     assert run(0) == run(0)
@@ -69,20 +71,21 @@ def test_it_repeats_bit_for_bit_and_depends_on_the_seed(policy):
 
 
 def test_validation_is_the_same_each_time_and_a_mean_over_samples(policy):
-    trainer = SupervisedTrainer(policy, CONFIG, seed=0)
-    val = samples(33, seed=2)  # 16 + 16 + 1
+    train, val = data()  # 16 + 16 + 1
+    trainer = SupervisedTrainer(policy, CONFIG, train, val, seed=0)
     first = trainer.validate(val)
     assert trainer.validate(val) == first
-    one_by_one = SupervisedTrainer(policy, SFTConfig(batch_size=1), seed=0).validate(val)
+    small = SFTConfig(batch_size=1)
+    one_by_one = SupervisedTrainer(policy, small, train, val, seed=0).validate(val)
     assert one_by_one == pytest.approx(first, rel=1e-5)
 
 
 def test_a_control_counts_samples_and_draws_other_batches(policy):
-    trainer = SupervisedTrainer(policy, CONFIG, seed=0)
-    history = trainer.fit_control(samples(100, seed=1), samples(33, seed=2), samples=33)
+    made = CONFIG.max_steps
+    history = SupervisedTrainer(policy, CONFIG, *data(), seed=0, made=made, samples=33).train()
     assert history.steps == 3 and history.batch_size == 16  # 16 + 16 + 1, in whole steps
     assert "33" in history.stopped
-    # steps are numbered on from those of `fit`, so batches differ
+    # steps are numbered on from those that were made, so batches differ
     assert history.train_loss[0][0] == CONFIG.max_steps
     assert history.val_loss[0][0] == 60 and history.val_loss[-1][0] == 60 + history.steps
 
@@ -92,7 +95,7 @@ def test_a_control_does_not_depend_on_the_machine(policy, monkeypatch):
 
     def made(parts, pause):
         fresh = copy.deepcopy(policy)
-        trainer = SupervisedTrainer(fresh, CONFIG, seed=0)
+        trainer = SupervisedTrainer(fresh, CONFIG, *data(), seed=0, samples=100)
         with monkeypatch.context() as patched:
             step = PolicyOptimizer.step
 
@@ -101,15 +104,9 @@ def test_a_control_does_not_depend_on_the_machine(policy, monkeypatch):
                 return step(optimizer)
 
             patched.setattr(PolicyOptimizer, "step", paused)
-            history = None
-            for part in range(1, parts + 1):
-                history = trainer.fit_control(
-                    samples(100, seed=1),
-                    samples(33, seed=2),
-                    samples=100,
-                    until=part / parts,
-                    history=history,
-                )
+            for part in range(1, parts):
+                trainer.train(round(7 * part / parts))
+            history = trainer.train()
         return history.train_loss, [parameter.detach().clone() for parameter in fresh.parameters()]
 
     (losses, weights), *others = made(1, 0), made(1, 0.02), made(3, 0)
@@ -120,8 +117,33 @@ def test_a_control_does_not_depend_on_the_machine(policy, monkeypatch):
 
 
 def test_no_work_is_no_step(policy):
-    trainer = SupervisedTrainer(policy, CONFIG, seed=0)
-    assert trainer.fit_control(samples(20, seed=1), samples(0, seed=0), samples=0).steps == 0
+    none = samples(0, seed=0)
+    trainer = SupervisedTrainer(policy, CONFIG, samples(20, seed=1), none, seed=0, samples=0)
+    assert trainer.train().steps == 0
+
+
+@pytest.mark.parametrize("ends", [(23,), (10, 20, 60), (50, 51)])
+def test_training_that_is_saved_and_loaded_in_a_new_process_gives_the_same_bits(policy, ends):
+    """At a validation, between two, and where the last 50 steps begin before the save."""
+    whole = copy.deepcopy(policy)
+    expected = SupervisedTrainer(whole, CONFIG, *data(), seed=0).train()
+    saved = None
+    for end in ends:
+        policy = copy.deepcopy(policy)  # as it is loaded from a file
+        trainer = SupervisedTrainer(policy, CONFIG, *data(), seed=0)
+        if saved is not None:
+            trainer.load_state_dict(saved)
+        history = trainer.train(end)
+        assert history.steps == end and not history.stopped
+        state = trainer.state_dict()
+        saved = {"tensors": state["tensors"], "state": json.loads(json.dumps(state["state"]))}
+    policy = copy.deepcopy(policy)
+    trainer = SupervisedTrainer(policy, CONFIG, *data(), seed=0)
+    trainer.load_state_dict(saved)
+    history = trainer.train()
+    assert {**history.summary(), "seconds": 0} == {**expected.summary(), "seconds": 0}
+    assert history.seconds > 0
+    assert all(map(torch.equal, whole.parameters(), policy.parameters()))
 
 
 @pytest.fixture
@@ -140,17 +162,17 @@ def rates(monkeypatch):
 
 def test_a_cosine_is_over_all_steps_by_hand(policy, rates):
     config = replace(CONFIG, max_steps=4, lr=0.02, lr_warmup_steps=2, lr_scheduler="cosine")
-    trainer = SupervisedTrainer(policy, config, seed=0)
-    trainer.fit(samples(20, seed=1), samples(0, seed=0))
+    SupervisedTrainer(policy, config, samples(20, seed=1), samples(0, seed=0), seed=0).train()
     # warm-up 1/2, 1, 1, 1 times (1 + cos) / 2 of 0, pi/4, pi/2, 3 pi/4
     assert rates == pytest.approx([0.01, 0.02 * 0.8535534, 0.01, 0.02 * 0.1464466])
 
 
 def test_the_cosine_of_a_control_is_over_its_steps(policy, rates):
     config = replace(CONFIG, lr=0.02, lr_warmup_steps=0, lr_scheduler="cosine")
-    trainer = SupervisedTrainer(policy, config, seed=0)
-    half = trainer.fit_control(samples(20, seed=1), samples(0, seed=0), samples=64, until=0.5)
-    trainer.fit_control(samples(20, seed=1), samples(0, seed=0), samples=64, history=half)
+    none = samples(0, seed=0)
+    trainer = SupervisedTrainer(policy, config, samples(20, seed=1), none, seed=0, samples=64)
+    trainer.train(2)
+    trainer.train()
     # (1 + cos) / 2 of 0, pi/4, pi/2, 3 pi/4
     assert rates == pytest.approx([0.02, 0.02 * 0.8535534, 0.01, 0.02 * 0.1464466])
 
@@ -185,9 +207,10 @@ def test_patience_sets_the_late_validations():
 
 def test_training_ends_when_patience_does(policy, monkeypatch):
     losses = iter([1.0, 0.6, 0.4, 0.39, 0.41, 0.1])
-    trainer = SupervisedTrainer(policy, replace(CONFIG, val_interval=7, patience=2), seed=0)
+    config = replace(CONFIG, val_interval=7, patience=2)
+    trainer = SupervisedTrainer(policy, config, *data(), seed=0)
     monkeypatch.setattr(trainer, "validate", lambda _: next(losses))
-    history = trainer.fit(samples(100, seed=1), samples(33, seed=2))
+    history = trainer.train()
     # after 28 steps the last two, 0.39 and 0.41, are less than 5% below the 0.4 before them
     assert [loss for _, loss in history.val_loss] == [1.0, 0.6, 0.4, 0.39, 0.41]
     assert history.steps == 28 < CONFIG.max_steps and history.plateaued
@@ -196,7 +219,7 @@ def test_training_ends_when_patience_does(policy, monkeypatch):
 
 def test_without_validation_there_is_no_plateau(policy):
     none = samples(0, seed=0)
-    history = SupervisedTrainer(policy, CONFIG, seed=0).fit(samples(20, seed=1), none)
+    history = SupervisedTrainer(policy, CONFIG, samples(20, seed=1), none, seed=0).train()
     assert history.val_loss == [] and history.best_step is None
     assert history.late_improvement is None and not history.plateaued
 
@@ -222,16 +245,16 @@ def mixed(policy, flaw):
 
 def test_steps_without_a_gradient_are_counted(policy):
     none = samples(0, seed=0)
-    well = SupervisedTrainer(policy, CONFIG, seed=0).fit(samples(20, seed=1), none)
+    well = SupervisedTrainer(policy, CONFIG, samples(20, seed=1), none, seed=0).train()
     assert well.zero_gradient_steps == 0
-    deaf = SupervisedTrainer(mixed(policy, Deaf), CONFIG, seed=0).fit(samples(20, seed=1), none)
+    deaf = SupervisedTrainer(mixed(policy, Deaf), CONFIG, samples(20, seed=1), none, seed=0).train()
     assert deaf.zero_gradient_steps == deaf.steps == 60
 
 
 def test_a_loss_of_nan_is_refused_without_validation(refused, policy):
     none = samples(0, seed=0)
     with refused(TrainingError, "50 of its last 50 steps"):
-        SupervisedTrainer(mixed(policy, Broken), CONFIG, seed=0).fit(samples(20, seed=1), none)
+        SupervisedTrainer(mixed(policy, Broken), CONFIG, samples(20, seed=1), none, seed=0).train()
 
 
 class SometimesBroken:
@@ -250,7 +273,9 @@ class SometimesBroken:
 
 def sometimes_broken(policy, every, bad, steps):
     flaw = type("Flaw", (SometimesBroken,), {"every": every, "bad": bad, "asked": 0})
-    return SupervisedTrainer(mixed(policy, flaw), replace(CONFIG, max_steps=steps), seed=0)
+    config = replace(CONFIG, max_steps=steps)
+    none = samples(0, seed=0)
+    return SupervisedTrainer(mixed(policy, flaw), config, samples(20, seed=1), none, seed=0)
 
 
 @pytest.mark.parametrize(
@@ -263,13 +288,13 @@ def sometimes_broken(policy, every, bad, steps):
 )
 def test_skipped_steps_most_of_the_time_are_refused(refused, policy, every, bad, steps, skipped):
     with refused(TrainingError, skipped):
-        sometimes_broken(policy, every, bad, steps).fit(samples(20, seed=1), samples(0, seed=0))
+        sometimes_broken(policy, every, bad, steps).train()
 
 
 @pytest.mark.parametrize(("every", "bad"), [(4, 1), (2, 1)])
 def test_skipped_steps_are_counted(policy, every, bad):
     trainer = sometimes_broken(policy, every, bad, CONFIG.max_steps)
-    history = trainer.fit(samples(20, seed=1), samples(0, seed=0))
+    history = trainer.train()
     assert (history.steps, history.skipped_steps) == (60, 60 * bad // every)
     made = [step for step in range(60) if step % every < every - bad]
     assert [step for step, _ in history.train_loss] == made
@@ -279,9 +304,11 @@ def test_skipped_steps_are_counted(policy, every, bad):
 def test_a_weight_of_infinity_is_refused_without_validation(refused, policy):
     with torch.no_grad():
         policy.mean.weight[0, 0] = float("inf")
-    trainer = SupervisedTrainer(mixed(policy, Deaf), replace(CONFIG, max_steps=0), seed=0)
+    config = replace(CONFIG, max_steps=0)
+    none = samples(0, seed=0)
+    trainer = SupervisedTrainer(mixed(policy, Deaf), config, samples(20, seed=1), none, seed=0)
     with refused(TrainingError, "sft.lr"):
-        trainer.fit(samples(20, seed=1), samples(0, seed=0))
+        trainer.train()
 
 
 @pytest.mark.parametrize(
@@ -298,9 +325,9 @@ def test_invalid_parameter_groups_are_refused(refused, policy, parameters, word)
     group = parameters(policy)
     policy.parameter_groups = lambda: [] if group is None else {"policy": group, "value": value}
     with refused(PolicyError, "parameter_groups", word):
-        SupervisedTrainer(policy, CONFIG, seed=0)
+        SupervisedTrainer(policy, CONFIG, *data(), seed=0)
 
 
 def test_no_demonstrations_are_refused(refused, policy):
     with refused(ConfigError, "collect.episodes_per_task"):
-        SupervisedTrainer(policy, CONFIG, seed=0).fit(samples(0, seed=0), samples(3, seed=0))
+        SupervisedTrainer(policy, CONFIG, samples(0, seed=0), samples(3, seed=0), seed=0)
