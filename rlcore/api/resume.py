@@ -108,10 +108,12 @@ def _verify(run: RunFolder, named: Path, seed: int) -> None:
     """
     from rlcore.files.digests import check_seal
     from rlcore.runs.checkpoint import has_checkpoint, load_checkpoint
-    from rlcore.runs.folder import SUPERVISED_POLICY
+    from rlcore.training.supervised_states import check_state, latest_state
 
     if named != run.path or has_checkpoint(run.checkpoints):
         load_checkpoint(named, verify=True)
-    for policy in (run.sft, *run.sft_steps.glob(f"*/{SUPERVISED_POLICY}")):
-        if policy.is_dir():
-            check_seal(policy, seed, verify=True)
+    if run.sft.is_dir():
+        check_seal(run.sft, seed, verify=True)
+    state = latest_state(run)
+    if state is not None:
+        check_state(state, seed, verify=True)

@@ -16,8 +16,11 @@ from rlcore.contracts.protocols import Demonstration, Policy
 from rlcore.demonstrations.datasets import OnProgress, SupervisedSamples, format_of
 from rlcore.demonstrations.decoders import Decoders
 from rlcore.demonstrations.frames import LazyFrames
+from rlcore.files.damaged_files import damaged_on
 from rlcore.learner.streamed_samples import StreamedSamples
 from rlcore.learner.supervised import Samples, SupervisedTrainer
+from rlcore.runs.learner_state import COUNTERS, read_learner
+from rlcore.runs.sft_record import LOSSES
 
 
 class DemonstrationTraining:
@@ -34,10 +37,12 @@ class DemonstrationTraining:
         fit_normalizer: whether to fit the policy's normaliser to the training split first.
         own_successes: samples to add to the demonstrations; each kind has half of the sampling
             weight.
-        options: further arguments of :class:`rlcore.learner.supervised.SupervisedTrainer`.
+        made, samples, adapters: see :class:`rlcore.learner.supervised.SupervisedTrainer`.
+        saved: folder with a saved state of this training; None: begin at the first step.
 
     Raises:
-        CheckpointError, ConfigError: the data set is missing, damaged, or can't be split.
+        CheckpointError, ConfigError: the data set or the state is missing, damaged, or does not
+            fit.
     """
 
     def __init__(
@@ -50,7 +55,10 @@ class DemonstrationTraining:
         device: torch.device | None = None,
         fit_normalizer: bool = True,
         own_successes: SupervisedSamples | None = None,
-        **options: Any,
+        made: int = 0,
+        samples: int | None = None,
+        adapters: bool = False,
+        saved: Path | None = None,
     ) -> None:
         train, val = _split(data, sft, seed)
         with ExitStack() as stack:
@@ -72,8 +80,22 @@ class DemonstrationTraining:
             for part in self._streamed:
                 stack.enter_context(closing(part))
             self.trainer = SupervisedTrainer(
-                policy, sft, training, validation, seed=seed, device=device, **options
+                policy,
+                sft,
+                training,
+                validation,
+                seed=seed,
+                device=device,
+                made=made,
+                samples=samples,
+                adapters=adapters,
             )
+            if saved is not None:
+                state = read_learner(saved)
+                with damaged_on(saved / COUNTERS):
+                    self.trainer.load_state_dict(state)
+            self._waited_before = self.trainer.history.waited
+            self._reported: dict[str, int] = {}  # number of losses, by kind
             self._resources = stack.pop_all()
 
     def train(
@@ -82,11 +104,19 @@ class DemonstrationTraining:
         """Continue training, see :meth:`rlcore.learner.supervised.SupervisedTrainer.train`.
 
         Returns:
-            :meth:`rlcore.learner.supervised.SupervisedHistory.summary` of the training so far, and
-            `waited`, the seconds that this object has waited for frames.
+            The same as :meth:`report`.
         """
         history = self.trainer.train(until, on_progress)
-        return {**history.summary(), "waited": sum((part.waited for part in self._streamed), 0.0)}
+        history.waited = self._waited_before + sum(part.waited for part in self._streamed)
+        return self.report()
+
+    def report(self) -> dict[str, Any]:
+        """Return :meth:`rlcore.learner.supervised.SupervisedHistory.summary`, with the losses since
+        the last report alone: a long training has many."""
+        history = self.trainer.history
+        report = history.summary(self._reported)
+        self._reported = {kind: len(getattr(history, kind)) for kind in LOSSES}
+        return report
 
     def close(self) -> None:
         """Stop the processes that read frames."""

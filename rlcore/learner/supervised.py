@@ -13,8 +13,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import count
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,6 +30,7 @@ from rlcore.demonstrations.datasets import OnProgress
 from rlcore.learner import collectives, dtensor, trained_parameters
 from rlcore.learner.optim import PolicyOptimizer, StepReport, cosine
 from rlcore.learner.streamed_samples import Batch
+from rlcore.runs.sft_record import LOSSES
 from rlcore.validation.policy import check_parameter_groups
 
 GRAD_NORM = 1.0
@@ -68,6 +70,7 @@ class SupervisedHistory:
         skipped_steps: number of steps that were skipped because their gradient was not finite.
         zero_gradient_steps: number of steps whose gradient was zero.
         seconds: wall time.
+        waited: seconds in which training waited for frames.
         stopped: why training ended, in words; empty until then.
         patience: number of validations that count as late; None: those of the last quarter of the
             steps.
@@ -81,6 +84,7 @@ class SupervisedHistory:
     skipped_steps: int = 0
     zero_gradient_steps: int = 0
     seconds: float = 0.0
+    waited: float = 0.0
     stopped: str = ""
     patience: int | None = None
 
@@ -113,10 +117,16 @@ class SupervisedHistory:
         improvement = self.late_improvement
         return improvement is not None and improvement < LEVEL
 
-    def summary(self) -> dict[str, Any]:
-        """Return all attributes and properties as values that JSON can hold."""
+    def summary(self, since: Mapping[str, int] = MappingProxyType({})) -> dict[str, Any]:
+        """Return all attributes and properties as values that JSON can hold.
+
+        Args:
+            since: number of entries, by kind of loss, that are left out.
+        """
+        losses = {kind: getattr(self, kind)[since.get(kind, 0) :] for kind in LOSSES}
         return {
-            **asdict(self),
+            **vars(self),
+            **losses,
             "best_step": self.best_step,
             "late_improvement": self.late_improvement,
             "plateaued": self.plateaued,
@@ -261,7 +271,9 @@ class SupervisedTrainer:
         tensors = dict(saved["tensors"])
         if self._adapters:
             tensors |= trained_parameters.snapshot(self._groups)
-        state = {"optimizer": saved["state"], "history": asdict(self.history)}
+        history = self.history.summary()
+        fields = {name: history[name] for name in vars(self.history)}
+        state = {"first": self._first, "optimizer": saved["state"], "history": fields}
         return {"tensors": tensors, "state": state}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:

@@ -198,7 +198,8 @@ class _Rounds:
                 f"{folder} was played under other settings of env.eval, or by another version of "
                 "the simulator, so success after it can't be compared with that of a later round",
                 hint="set them as they were, or remove "
-                f"{self._session.folder.sft_rounds} to repeat the supervised training",
+                f"{self._session.folder.sft_rounds} and sft_steps beside it to repeat the "
+                "supervised training",
             )
 
     def _report(self, result: Round) -> None:

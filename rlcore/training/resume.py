@@ -36,8 +36,11 @@ from rlcore.training.limits import check_limits
 from rlcore.training.session import Session, made_with, protocol
 from rlcore.training.session_state import check_state, extents, restore_state
 from rlcore.training.supervised_resume import check_start
+from rlcore.training.supervised_states import saved_progress
 from rlcore.training.trained_on import check_untrained
 
+UPDATE_METRIC = '"train/actor/optimizer_steps"'
+"""Metric that each update logs, as it stands in `metrics.jsonl`."""
 ENDS = ("after", "best", "control")
 """Labels of the evaluations at the end of a run."""
 
@@ -50,6 +53,7 @@ class Saved:
         folder: the run's folder.
         checkpoint: the checkpoint to resume from; None if the run has none.
         named: whether the user named that checkpoint, rather than the run.
+        supervised: whether supervised training is complete, and its saved steps.
         note: a message about the dead process that last held the folder's lock; None if no
             process left a lock behind.
     """
@@ -58,11 +62,17 @@ class Saved:
     checkpoint: Checkpoint | None
     named: bool = False
     note: str | None = None
+    supervised: tuple[bool, int] = (False, 0)
 
     @property
     def step(self) -> int:
         """Number of updates at the checkpoint; 0 without a checkpoint."""
         return 0 if self.checkpoint is None else self.checkpoint.step
+
+    @property
+    def progress(self) -> tuple[int, bool, int]:
+        """What the run has saved so far, to be compared with that of a later attempt."""
+        return self.step, *self.supervised
 
     @property
     def name(self) -> str | None:
@@ -150,10 +160,13 @@ def after_failure(
         raise error
     next_start = _saved(session.folder.path)
     out_of_memory = isinstance(error, MicroBatchError)
-    if saved is not None and next_start.step <= saved.step and not out_of_memory:
+    if saved is not None and next_start.progress <= saved.progress and not out_of_memory:
         raise error
     session.progress.line(f"error: {error.message if out_of_memory else error}")
-    session.progress.line(f"going on from update {next_start.step} (runner.auto_resume)")
+    complete, steps = next_start.supervised
+    begun = next_start.checkpoint is not None or complete or not steps
+    place = f"update {next_start.step}" if begun else f"supervised step {steps}"
+    session.progress.line(f"going on from {place} (runner.auto_resume)")
     return next_start
 
 
@@ -175,9 +188,16 @@ def rewind_run_folder(session: Session, saved: Saved) -> None:
                 f"(now in {session.folder.checkpoints / history.SUPERSEDED})"
             )
     archive(session.attempt, _files_after_step(session.folder, saved.step))
-    if at is None and session.folder.metrics.stat().st_size:
+    if at is None and _has_updates(session.folder.metrics):
         session.progress.line("the run has no checkpoint: its updates are made again")
     session.trackers.cut(0 if at is None else extents(at)[session.folder.metrics.name].size)
+
+
+def _has_updates(log: Path) -> bool:
+    """Return whether a `metrics.jsonl` has the metrics of an update, not of supervised training
+    alone."""
+    with log.open(encoding="utf-8", errors="replace") as lines:
+        return any(UPDATE_METRIC in line for line in lines)
 
 
 def _files_after_step(folder: RunFolder, step: int) -> Iterator[Path]:
@@ -304,7 +324,7 @@ def _saved(path: Path) -> Saved:
     path = path.expanduser().absolute()
     folder = RunFolder.containing(path)
     if path == folder.path and not has_checkpoint(folder.checkpoints):
-        return Saved(folder, None)
+        return Saved(folder, None, supervised=saved_progress(folder))
     checkpoint = load_checkpoint(path)
     if checkpoint.path.resolve().parent != folder.checkpoints.resolve():
         raise CheckpointError(

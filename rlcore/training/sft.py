@@ -31,10 +31,9 @@ from rlcore.training.supervised_phase import (
     log_losses,
     save_policy,
     steps_before,
-    steps_of,
     train_supervised,
-    write_steps,
 )
+from rlcore.training.supervised_steps import steps_of, write_steps
 
 
 def run(assembly: Assembly) -> Path:

@@ -1,17 +1,7 @@
-"""Run supervised training on the workers, save it at intervals, and save and publish its policy.
-
-    sft_steps/step_00001000/
-      policy/                 the policy, as `save_pretrained` wrote it, sealed
-      learner.safetensors     the optimizer's state
-      learner.json            its counters, and the history of the training
-
-The latest state is kept until supervised training ends.
-"""
+"""Run supervised training on the workers, save its state at intervals, and publish its policy."""
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from operator import itemgetter
@@ -20,21 +10,14 @@ from types import MappingProxyType
 from typing import Any
 
 from rlcore.config.schema import SFTConfig
-from rlcore.files.atomic import new_folder, remove_folder, write_text
-from rlcore.files.damaged_files import read_mapping
+from rlcore.files.atomic import new_folder
 from rlcore.files.digests import seal
-from rlcore.runs.checkpoint import writing
-from rlcore.runs.folder import SUPERVISED_POLICY, RunFolder
 from rlcore.runs.sft_record import LOSSES
 from rlcore.training.progress import Phase
 from rlcore.training.session import Session
+from rlcore.training.supervised_states import latest_state, save_state
+from rlcore.training.supervised_steps import steps_of, write_steps
 from rlcore.utils.stopping import StopSignals
-
-STEP = "step_"
-EARLIER_STATE = "the state that was saved before is whole: rlcore resume RUN"
-STEPS = "rlcore_supervised.json"
-"""Name of the file that says how many supervised steps led to a saved policy."""
-
 
 PART_SECONDS = 5.0
 """Aim of the wall time of a call of the workers, after which the losses are logged and a signal is
@@ -70,7 +53,8 @@ class SupervisedTraining:
         self._name = name
         self._title = title
         self._logged = dict.fromkeys(LOSSES, 0)
-        with session.clock.measure(name):
+        reading = session.progress.phase(f"{title}: reading data", quiet=True)
+        with session.clock.measure(name), reading:
             self.history = session.group.begin_supervised(str(data), sft, options)
         self._log()
 
@@ -105,10 +89,7 @@ class SupervisedTraining:
         """
         session = self._session
         size = 1
-        with (
-            session.clock.measure(self._name),
-            session.progress.phase(self._title, self.planned_steps) as bar,
-        ):
+        with session.progress.phase(self._title, self.planned_steps) as bar:
             show = partial(_show, bar)
             while not self.ended and self.steps != until:
                 before = self.steps
@@ -117,14 +98,16 @@ class SupervisedTraining:
                     ends.append(until)
                 if interval is not None:
                     ends.append(before - before % interval + interval)
-                began = time.monotonic()
-                self.history = session.group.supervised(min(ends), show)
-                seconds = time.monotonic() - began
-                size = max(1, int((self.steps - before) * PART_SECONDS / max(seconds, 1e-9)))
+                with session.clock.measure(self._name) as part:
+                    progress = session.group.supervised(min(ends), show)
+                for kind in LOSSES:
+                    self.history[kind] += progress.pop(kind)
+                self.history |= progress
+                size = max(1, int((self.steps - before) * PART_SECONDS / max(part.seconds, 1e-9)))
                 self._log()
+                _show(bar, self.history)
                 if between is not None:
                     between()
-            _show(bar, self.history)
 
     def end(self) -> None:
         """Free what the workers need for this training besides the policy."""
@@ -194,63 +177,44 @@ def train_supervised(
         CheckpointError: a saved state is damaged, or the state can't be written.
     """
     folder = session.folder
-    saved = latest_state(folder, made)
+    before = steps_before(session)
+    saved = latest_state(folder, before + made)
     options = {
         "made": made,
-        "before": steps_before(session),
+        "before": before,
         "saved": None if saved is None else str(saved),
     }
     training = SupervisedTraining(session, "sft", "SFT", data, sft, options)
     if saved is not None:
         session.progress.line(f"sft: continues after step {made + training.steps}")
     last_saved = training.steps
-    again = f"rlcore resume {folder.path} continues from the last saved state"
-    with StopSignals(session.progress.line, again) as stop:
 
-        def between() -> None:
-            nonlocal last_saved
-            steps = training.steps
-            due = sft.save_interval and steps % sft.save_interval == 0 and not training.ended
-            if (due or stop.requested) and steps > last_saved:
-                _save_state(session, made + steps)
-                last_saved = steps
-            if stop.requested:
-                session.progress.line(
-                    f"stopped after supervised step {made + steps}; to continue: "
-                    f"rlcore resume {folder.path}"
-                )
-                raise stop.interruption
+    def save() -> None:
+        nonlocal last_saved
+        if training.steps > last_saved:
+            last_saved = training.steps
+            save_state(session, made + last_saved, before + made + last_saved)
 
+    def stop_if_requested() -> None:
+        if stop.requested:
+            save()
+            session.progress.line(
+                f"stopped after supervised step {made + training.steps}; to continue: "
+                f"rlcore resume {folder.path}"
+            )
+            raise stop.interruption
+
+    def between() -> None:
+        stop_if_requested()
+        if sft.save_interval and training.steps % sft.save_interval == 0 and not training.ended:
+            save()
+
+    at_once = f"rlcore resume {folder.path} continues from the last saved state"
+    with StopSignals(session.progress.line, at_once) as stop:
         training.train(interval=sft.save_interval, between=between)
+    stop_if_requested()  # a signal may have come after the last step
     training.end()
     return training.history
-
-
-def latest_state(folder: RunFolder, made: int = 0) -> Path | None:
-    """Return the folder of the latest saved state of supervised training, or None without one.
-
-    Args:
-        made: steps of earlier rounds (:mod:`rlcore.training.plateau`). A kill may have left their
-            states, which are ignored.
-    """
-    names = sorted(path.name for path in folder.sft_steps.glob(f"{STEP}*"))
-    newest = folder.sft_steps / names[-1] if names else None
-    if newest is None or int(newest.name.removeprefix(STEP)) <= made:
-        return None
-    return newest
-
-
-def _save_state(session: Session, steps: int) -> None:
-    """Save the state of supervised training after `steps` steps, and remove earlier states."""
-    folder = session.folder.sft_steps
-    target = folder / f"{STEP}{steps:08d}"
-    with session.clock.measure("checkpoint"), writing(target, hint=EARLIER_STATE):
-        with new_folder(target) as partial:
-            session.group.save_supervised(partial)
-            seal(partial / SUPERVISED_POLICY, session.config.runner.seed)
-        for path in folder.iterdir():
-            if path != target:
-                remove_folder(path)
 
 
 def steps_before(session: Session) -> int:
@@ -261,17 +225,6 @@ def steps_before(session: Session) -> int:
     """
     path = session.config.actor.model.model_path
     return steps_of(Path(path)) if path is not None else 0
-
-
-def steps_of(policy: Path) -> int:
-    """Return the supervised steps, of all runs, that led to a saved policy; 0: it does not say."""
-    path = policy / STEPS
-    return int(read_mapping(path)["steps"]) if path.is_file() else 0
-
-
-def write_steps(policy: Path, steps: int) -> None:
-    """Write the number that :func:`steps_of` reads."""
-    write_text(policy / STEPS, json.dumps({"steps": steps}) + "\n")
 
 
 def save_policy(session: Session, path: Path, steps: int | None = None) -> None:

@@ -14,12 +14,11 @@ from rlcore.files.damaged_files import read_json
 from rlcore.files.digests import check_seal
 from rlcore.plugins.registry import load_plugins
 from rlcore.runs.folder import SUPERVISED_POLICY, RunFolder
-from rlcore.runs.learner_state import check_learner
 from rlcore.runs.sft_record import log_difference
 from rlcore.runs.trackers import read_metrics
 from rlcore.training.assembly import Assembly
 from rlcore.training.fixed_keys import changed_keys, has_moved, is_read
-from rlcore.training.supervised_phase import latest_state
+from rlcore.training.supervised_states import check_state, latest_state
 from rlcore.utils.text import format_value
 
 
@@ -72,12 +71,11 @@ def _check_unfinished(config: RunConfig, folder: RunFolder, so_far: Mapping[str,
                 f"training in {places} began with {format_value(previous)}",
                 hint=f"leave it out, or remove {places} to repeat the supervised training",
             )
-    for path in unfinished:
-        for policy in path.glob(f"*/{SUPERVISED_POLICY}"):
-            check_seal(policy, config.runner.seed)
+    for policy in folder.sft_rounds.glob(f"*/{SUPERVISED_POLICY}"):
+        check_seal(policy, config.runner.seed)
     state = latest_state(folder)
     if state is not None:
-        check_learner(state)
+        check_state(state, config.runner.seed)
 
 
 def check_history(path: Path, log: Path) -> None:

@@ -237,7 +237,7 @@ class ActorWorker(PolicyWorker):
         self._mark_changed("all")
         is_control = control_samples is not None
         has_normalizer = bool(made) or is_control or (saved is not None and not adapters)
-        training = DemonstrationTraining(
+        self._supervised = DemonstrationTraining(
             without_acting_networks(self.policy),
             Path(data),
             sft,
@@ -248,21 +248,15 @@ class ActorWorker(PolicyWorker):
             made=sft.max_steps if is_control else before + made,
             samples=control_samples,
             adapters=adapters,
+            saved=None if saved is None else Path(saved),
         )
-        self._supervised = training
-        if saved is not None:
-            from rlcore.files.damaged_files import damaged_on
-            from rlcore.runs.learner_state import COUNTERS, read_learner
-
-            state = read_learner(Path(saved))
-            with damaged_on(Path(saved) / COUNTERS):
-                training.trainer.load_state_dict(state)
-        return training.trainer.history.summary()
+        return self._supervised.report()
 
     def supervised(
         self, until: int | None = None, *, on_progress: OnProgress | None = None
     ) -> dict[str, Any]:
-        """Continue the supervised training that was begun, and return its history.
+        """Continue the supervised training that was begun, and return its history, with the losses
+        since the last call alone.
 
         Args:
             until: number of steps at which this call ends; None: to the end of the training.
@@ -285,17 +279,19 @@ class ActorWorker(PolicyWorker):
                 the history are written.
         """
         from rlcore.learner import collectives
+        from rlcore.runs.checkpoint import writing
         from rlcore.runs.learner_state import write_learner
 
         policy = Path(path) / SUPERVISED_POLICY
-        if collectives.rank() == 0:
-            policy.mkdir()
-        self.save(str(policy))
         trainer = self._begun_training().trainer
-        state = trainer.state_dict()
-        if trainer.share is not None:
-            part, parts = trainer.share
-            write_learner(Path(path), state, part=part, parts=parts)
+        with writing(Path(path)):
+            if collectives.rank() == 0:
+                policy.mkdir()
+            self.save(str(policy))
+            state = trainer.state_dict()
+            if trainer.share is not None:
+                part, parts = trainer.share
+                write_learner(Path(path), state, part=part, parts=parts)
 
     def end_supervised(self) -> None:
         """Free what supervised training needs besides the policy: samples, optimizer, decoders."""
@@ -304,7 +300,7 @@ class ActorWorker(PolicyWorker):
         self._supervised = None
 
     def _begun_training(self) -> DemonstrationTraining:
-        """The supervised training that was begun.
+        """Return the supervised training that was begun.
 
         Raises:
             WorkerError: none was begun since the policy was loaded.
@@ -383,6 +379,11 @@ class ActorWorker(PolicyWorker):
         self.end_supervised()
         super().load(path)
         self._mark_changed("all")
+
+    def stop(self) -> None:
+        """End the processes that read frames, which must not outlive the worker."""
+        self.end_supervised()
+        super().stop()
 
     # -- exchange with rollout workers --------------------------------------------------------
 

@@ -255,7 +255,7 @@ class WorkerGroup(ABC):
     def begin_supervised(
         self, data: str, sft: SFTConfig, options: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Begin supervised training, and return its history so far.
+        """Begin supervised training, and return its history so far, of rank 0.
 
         Args:
             data: path of the demonstrations.
@@ -273,7 +273,7 @@ class WorkerGroup(ABC):
             on_count: called with the progress of rank 0.
 
         Returns:
-            The history of rank 0.
+            The history of rank 0, with the losses since the last call alone.
         """
         return dict(self._call_actors("supervised", on_count, until=until)[0])
 

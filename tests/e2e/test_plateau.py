@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from internals import HookError
+from internals import HookError, PolicyOptimizer, seal, supervised_phase
 from resume_cases import go_on, play, plugged_in
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from sameness import assert_same, numbers
 
 from rlcore import hookimpl
@@ -148,6 +150,51 @@ def same_start(one: Path, other: Path) -> None:
     assert all(ours[name].equal(theirs[name]) for name in ours) and ours.keys() == theirs.keys()
     assert summary_of(one)["plateau"] == summary_of(other)["plateau"]
     assert not (other / "sft_rounds").exists()
+
+
+@pytest.mark.quick(2)
+@pytest.mark.parametrize("step", [2, 7, 12, 15])
+def test_a_signal_within_a_round_goes_on_to_the_same_bits(
+    whole: Path, tmp_path: Path, step: int
+) -> None:
+    """Also in the last step of a round, 7 and 15, whose training then is complete and saved."""
+    made = count()
+    advance = PolicyOptimizer.step
+
+    def signalling(optimizer: Any) -> Any:
+        if next(made) == step:
+            signal.raise_signal(signal.SIGINT)
+        return advance(optimizer)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(supervised_phase, "PART_SECONDS", 0.0)  # each call makes one step
+        patched.setattr(PolicyOptimizer, "step", signalling)
+        with pytest.raises(KeyboardInterrupt):
+            start(tmp_path, "sft.control=demonstrations")
+    run = tmp_path / "run"
+    assert (run / f"sft_steps/step_{step + 1:08d}").is_dir()
+    go_on(run)
+    assert_same(whole, run)
+    same_start(whole, run)
+
+
+def test_a_state_of_another_round_is_not_continued(tmp_path: Path, whole: Path) -> None:
+    """Without its rounds a run repeats all its supervised training."""
+    run = stopped_after(tmp_path, STEPS[0])
+    state = run / "sft_steps/step_00000012"
+    shutil.copytree(run / "sft_rounds/000008/policy", state / "policy")
+    counters = {
+        "state": {"first": STEPS[0], "optimizer": {}, "history": {}},
+        "tensors": [],
+        "files": ["learner.safetensors"],
+    }
+    (state / "learner.json").write_text(json.dumps(counters))
+    save_file({}, state / "learner.safetensors")
+    seal(state, 0)
+    shutil.rmtree(run / "sft_rounds")
+    go_on(run)
+    same_start(whole, run)
+    assert not (run / "sft_steps").exists()
 
 
 @pytest.fixture(scope="module")

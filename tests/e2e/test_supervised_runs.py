@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import signal
@@ -11,7 +12,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from internals import PolicyOptimizer, load_checkpoint, supervised_phase
+from internals import PolicyOptimizer, learner_state, load_checkpoint, supervised_phase
 from resume_cases import go_on
 from safetensors.torch import load_file
 from sameness import numbers
@@ -221,6 +222,72 @@ def test_a_policy_that_was_saved_on_the_way_can_be_used(log_path: Path):
     assert main(["eval", *WORDS[:3], path, f"runner.logger.log_path={log_path}"]) == 0
 
 
+def test_a_run_that_begins_from_such_a_policy_draws_other_batches(log_path: Path):
+    policy = interrupted(log_path) / "sft_steps/step_00000016/policy"
+    assert main(["sft", *words(log_path, "on", f"actor.model.model_path={policy}")]) == 0
+    losses = json.loads((log_path / "on/sft.json").read_text())["train_loss"]
+    assert losses[0][0] == 16
+
+
+def test_an_unfinished_state_and_a_copy_are_ignored(learned: Path, log_path: Path):
+    """A kill leaves the first, a user the second."""
+    run = interrupted(log_path)
+    states = run / "sft_steps"
+    partial = states / ".partial-1-step_00000024/policy"
+    partial.mkdir(parents=True)
+    (partial / "config.json").write_text("{")
+    shutil.copytree(states / "step_00000016", states / "step_00000016 copy")
+    assert main(["resume", str(run), "--verify"]) == 0
+    assert outcome(run) == outcome(learned)
+
+
+def test_a_run_that_resumes_itself_counts_supervised_steps_as_progress(log_path: Path, capsys):
+    """Workers are lost twice, and each attempt has saved more than the one before it."""
+    config = ["algorithm=ppo", "runner.max_epochs=1", "sft.enabled=true"]
+    own = words(log_path, "run", SAVING, *config, "runner.auto_resume=true")
+    step = PolicyOptimizer.step
+    made = count()
+
+    def losing(self):
+        if next(made) in (20, 20 + 1 + 10):  # from 16, 10 steps more are 26
+            lose_the_worker()
+        return step(self)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(PolicyOptimizer, "step", losing)
+        assert main(["train", *own]) == 0
+    said = capsys.readouterr().out
+    assert "going on from supervised step 16" in said
+    assert "going on from supervised step 24" in said
+    assert "its updates are made again" not in said
+
+
+def test_a_full_disk_is_one_error(log_path: Path, monkeypatch, capsys):
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(learner_state, "write_learner", full)
+    assert main(["sft", *words(log_path, "run", SAVING)]) == CheckpointError.exit_code
+    said = capsys.readouterr().err
+    assert "can't write" in said and "sft_steps" in said and "free some space" in said
+    assert "Traceback" not in said
+
+
+def test_a_signal_after_the_last_step_stops_the_run(learned: Path, log_path: Path, monkeypatch):
+    finish = supervised_phase.SupervisedTraining.train
+
+    def signalled(*arguments, **options):
+        finish(*arguments, **options)
+        signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(supervised_phase.SupervisedTraining, "train", signalled)
+        assert main(["sft", *words(log_path, "cut")]) == 130
+    assert main(["resume", str(log_path / "cut")]) == 0
+    assert outcome(log_path / "cut") == outcome(learned)
+    assert numbers(log_path / "cut") == numbers(learned)
+
+
 def test_other_settings_and_damaged_files_are_refused_before_anything_changes(
     log_path: Path, refused
 ):
@@ -229,15 +296,12 @@ def test_other_settings_and_damaged_files_are_refused_before_anything_changes(
     with refused(ConfigError, "sft.lr", "0.5", "sft_steps", text=False):
         go_on(run, "sft.lr=0.5")
     state = run / "sft_steps/step_00000016"
-    counters = (state / "learner.json").read_text()
-    (state / "learner.json").write_text(counters[:-20])
-    with refused(CheckpointError, "learner.json", text=False):
-        go_on(run)
-    (state / "learner.json").write_text(counters)
-    weights = state / "policy/model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-1])
-    with refused(CheckpointError, str(weights), text=False):
-        go_on(run)
+    for name in ("learner.json", "learner.safetensors", "policy/model.safetensors"):
+        content = (state / name).read_bytes()
+        (state / name).write_bytes(content[:-1] + b"x")
+        with refused(CheckpointError, name, text=False):
+            go_on(run)
+        (state / name).write_bytes(content)
     assert (run / "metrics.jsonl").read_bytes() == metrics
 
 

@@ -12,11 +12,13 @@ from rlcore.checks.further_sides import PLATEAU, further_sides
 from rlcore.checks.run import check
 from rlcore.config.compose import compose, load, recipe_of, to_yaml
 from rlcore.files.damaged_files import OtherVersionError
+from rlcore.files.digests import seal
 from rlcore.learner.optim import PolicyOptimizer
 from rlcore.plugins import extras
 from rlcore.plugins.entry_points import Installed
 from rlcore.rollout.messages import GatherOrder
 from rlcore.rollout.schedule import Column, evaluation_columns
+from rlcore.runs import learner_state
 from rlcore.runs.checkpoint import (
     Checkpoint,
     find_checkpoint,
@@ -75,6 +77,7 @@ __all__ = [
     "find_checkpoint",
     "further_sides",
     "has_checkpoint",
+    "learner_state",
     "load",
     "load_checkpoint",
     "make_group",
@@ -86,6 +89,7 @@ __all__ = [
     "read_note",
     "recipe_of",
     "save_checkpoint",
+    "seal",
     "session",
     "sft",
     "supervised_phase",

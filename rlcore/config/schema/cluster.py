@@ -26,7 +26,9 @@ class TimeoutsConfig(Settings):
         exclusive_minimum=0,
     )
     policy: float = key("for one decision of the policy", 300.0, exclusive_minimum=0)
-    update: float = key("for one policy update or supervised phase", 7200.0, exclusive_minimum=0)
+    update: float = key(
+        "for one policy update, or part of supervised training", 7200.0, exclusive_minimum=0
+    )
     sync: float = key(
         "for one bucket of weights, or one piece of a trajectory", 120.0, exclusive_minimum=0
     )

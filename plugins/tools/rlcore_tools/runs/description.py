@@ -42,7 +42,7 @@ def lines_of(folder: Path) -> list[str]:
         "trains": f"{model} on {env}" + (f", {algorithm}" if algorithm else ""),
         "seed": "" if row.seed is None else str(row.seed),
         "started": f"{row.started.replace('T', ' ')} UTC" if row.started else "",
-        "updates": progress(row, " of "),
+        "progress" if row.sft_step is not None else "updates": progress(row, " of "),
         "time": "" if row.seconds is None else format_duration(row.seconds),
         "success before": rate(row.before),
         "success after": rate(row.after),

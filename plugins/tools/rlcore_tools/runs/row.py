@@ -43,8 +43,8 @@ class Row:
         success: last success rate that a run without a summary logged.
         update: number of updates that a run without a summary logged.
         updates: number of updates that a run without a summary was to make.
-        supervised: whether such a run has got no further than supervised training; `update` and
-            `updates` then are numbers of its optimizer steps.
+        sft_step: number of supervised steps that a run without an update logged.
+        sft_steps: number of supervised steps that it was to make; None: it has no fixed number.
         seconds: wall time.
         left: estimated seconds until a running run has made its updates, at its recent pace.
         started: start time in UTC, `YYYY-MM-DDTHH:MM:SS`.
@@ -63,7 +63,8 @@ class Row:
     success: float | None = None
     update: int | None = None
     updates: int | None = None
-    supervised: bool = False
+    sft_step: int | None = None
+    sft_steps: int | None = None
     seconds: float | None = None
     left: float | None = None
     started: str = ""
@@ -182,24 +183,19 @@ def _with_progress(row: Row, state: State, reason: str) -> Row:
     latest = max(evaluated[-1:] + trained[-1:], key=lambda point: point[0], default=None)
     end = time.time() if state == "running" else max(times.values(), default=None)
     start = _timestamp(row.started)
-    update = record.updates
-    supervised_steps = [step for step, _ in record.series(SUPERVISED)]
-    supervised = not update and bool(supervised_steps)
-    if supervised:
-        # steps are numbered on from those of the run whose policy this one began from
-        update = supervised_steps[-1] - supervised_steps[0] + 1
-        steps = find(row.config, "sft.max_steps")
-        ends = find(row.config, "sft.until") == "max_steps" and isinstance(steps, int)
-        updates = steps if ends else None
+    supervised = [] if record.updates else record.series(SUPERVISED)
+    ends = find(row.config, "sft.until") == "max_steps"
     return replace(
         row,
         state=state,
         reason=reason,
         before=None if before is None else {"rate": before},
         success=latest and latest[1],
-        update=update,
+        update=record.updates,
         updates=updates,
-        supervised=supervised,
+        # steps are numbered on from those of the run whose policy this one began from
+        sft_step=supervised[-1][0] - supervised[0][0] + 1 if supervised else None,
+        sft_steps=find(row.config, "sft.max_steps") if ends else None,
         seconds=None if start is None or end is None else max(0.0, end - start),
         left=_seconds_left(trained, times, updates) if state == "running" else None,
     )

@@ -87,10 +87,12 @@ def note(row: Row) -> str:
 def progress(row: Row, of: str = "/") -> str:
     """Format what an unfinished run has made: `2/8` updates, or `sft 400/1000` supervised steps;
     "" if that is unknown."""
+    if row.sft_step is not None:
+        step = f"sft {row.sft_step}"
+        return step if row.sft_steps is None else f"{step}{of}{row.sft_steps}"
     if row.update is None:
         return ""
-    made = f"sft {row.update}" if row.supervised else str(row.update)
-    return made if row.updates is None else f"{made}{of}{row.updates}"
+    return str(row.update) if row.updates is None else f"{row.update}{of}{row.updates}"
 
 
 def _value(value: Any) -> str:
