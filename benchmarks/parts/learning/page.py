@@ -217,8 +217,11 @@ def headline(sheet: Sheet) -> str:
     rest = f"{absent} of the {len(first)} cells of the first table are not run."
     if not gains:
         return f"We have not run this comparison yet. {rest}"
+    closing = ["Wins exclude zero from the 95% interval over seeds."]
     if fallen := below_start(sheet):
-        rest = f"Below their starting policy: {'; '.join(fallen)}. {rest}"
+        closing.append(f"Below their starting policy: {'; '.join(fallen)}.")
+    if absent:
+        closing.append(rest)
     verdicts = [
         f"**{begin}:** {'; '.join(named[kind])}."
         for kind, begin in (
@@ -228,7 +231,7 @@ def headline(sheet: Sheet) -> str:
         )
         if named[kind]
     ]
-    return " ".join([*verdicts, "Wins exclude zero from the 95% interval over seeds.", rest])
+    return " ".join([*verdicts, *closing])
 
 
 def below_start(sheet: Sheet) -> list[str]:
