@@ -88,12 +88,12 @@ class SupervisedTraining:
             between: called after some steps and at the end; it may raise to stop.
         """
         session = self._session
-        size = 1
+        part_steps = 1
         with session.progress.phase(self._title, self.planned_steps) as bar:
             show = partial(_show, bar)
             while not self.ended and self.steps != until:
                 before = self.steps
-                ends = [before + size]
+                ends = [before + part_steps]
                 if until is not None:
                     ends.append(until)
                 if interval is not None:
@@ -103,7 +103,8 @@ class SupervisedTraining:
                 for kind in LOSSES:
                     self.history[kind] += progress.pop(kind)
                 self.history |= progress
-                size = max(1, int((self.steps - before) * PART_SECONDS / max(part.seconds, 1e-9)))
+                rate = (self.steps - before) / max(part.seconds, 1e-9)
+                part_steps = max(1, int(rate * PART_SECONDS))
                 self._log()
                 _show(bar, self.history)
                 if between is not None:
