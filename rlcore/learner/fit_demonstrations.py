@@ -26,7 +26,7 @@ from rlcore.runs.sft_record import LOSSES
 class DemonstrationTraining:
     """Supervised training of a policy on the successful demonstrations in a data set, in parts.
 
-    To be closed, see :meth:`close`.
+    The caller must call :meth:`close` at the end.
 
     Args:
         policy: changed in place.
@@ -68,11 +68,11 @@ class DemonstrationTraining:
                 stack.enter_context(closing(decoders))
             if fit_normalizer:
                 policy.fit_normalizer(train)
-            # own successes are concatenated with demonstrations in memory
-            in_memory = own_successes is not None
-            training = _samples(policy, train, sft, None if in_memory else decoders)
-            if isinstance(training, SupervisedSamples) and own_successes is not None:
-                training = _concatenate(training, own_successes)
+            training: Samples
+            if own_successes is None:
+                training = _samples(policy, train, sft, decoders)
+            else:
+                training = _concatenate(supervised_samples(policy, train), own_successes)
             validation = _samples(policy, val, sft, decoders)
             self._streamed = [
                 part for part in (training, validation) if isinstance(part, StreamedSamples)

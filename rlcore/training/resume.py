@@ -71,7 +71,7 @@ class Saved:
 
     @property
     def progress(self) -> tuple[int, bool, int]:
-        """What the run has saved so far, to be compared with that of a later attempt."""
+        """Return what the run has saved so far, to be compared with a later attempt."""
         return self.step, *self.supervised
 
     @property

@@ -60,17 +60,17 @@ class SupervisedTraining:
 
     @property
     def steps(self) -> int:
-        """Number of steps so far."""
+        """Return the number of steps so far."""
         return int(self.history["steps"])
 
     @property
     def planned_steps(self) -> int:
-        """Number of steps after which the training ends, if nothing ends it earlier."""
+        """Return the number of steps after which training ends, if nothing ends it earlier."""
         return int(self.history["planned_steps"])
 
     @property
     def ended(self) -> bool:
-        """Whether training has ended."""
+        """Return whether training has ended."""
         return bool(self.history["stopped"])
 
     def train(
@@ -80,7 +80,7 @@ class SupervisedTraining:
         interval: int | None = None,
         between: Callable[[], None] | None = None,
     ) -> None:
-        """Make steps until `until` of them are made, or until the training ends.
+        """Train until `until` steps are made in total, or to the end.
 
         Args:
             interval: `between` is called after each multiple of this number of steps, and perhaps

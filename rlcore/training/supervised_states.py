@@ -5,7 +5,7 @@
       learner.safetensors     the optimizer's state
       learner.json            its counters, and the history of the training
 
-A state is sealed, and complete or absent. The latest is kept until supervised training ends.
+Each state is sealed, and either complete or absent. All are removed when supervised training ends.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ def saved_progress(folder: RunFolder) -> tuple[bool, int]:
 
 
 def _states(folder: RunFolder) -> list[Path]:
-    """Return the folders of all states. Those with other names, such as copies, are not ours."""
-    named = folder.sft_steps.glob(f"{STEP}*")
-    return [path for path in named if path.name.removeprefix(STEP).isdecimal()]
+    """Return the folders of all states. A user may have put copies with other names there."""
+    folders = folder.sft_steps.glob(f"{STEP}*")
+    return [path for path in folders if path.name.removeprefix(STEP).isdecimal()]
 
 
 def _step(path: Path) -> int:

@@ -272,8 +272,7 @@ def action_function(
 ) -> Callable[[Observation, RowKeys], np.ndarray]:
     """Return the function by which a loaded policy selects actions for a batch.
 
-    Actions are clipped to the ranges of the env's action channels, as the env itself does: a robot
-    gets no value that the policy was never trained on.
+    Actions are clipped to the ranges of the env's action channels, as the env itself would do.
 
     Args:
         deterministic: act without exploration noise.

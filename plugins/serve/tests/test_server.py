@@ -36,7 +36,7 @@ def test_metadata_then_a_whole_chunk_for_each_observation(policy, observation):
 
 
 def test_actions_are_clipped_to_the_ranges_of_the_env(policy, observation, monkeypatch):
-    """As simulators clip them: a robot has none in between."""
+    """A simulator clips the actions that it gets; a robot may not."""
     raw = np.array([[[-3.0, 0.5], [1.0, 7.0]]], np.float32)
     monkeypatch.setattr(type(policy), "select_actions", lambda *_: raw)
     with serving(policy) as server, server.connect() as client:

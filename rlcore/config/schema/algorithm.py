@@ -53,5 +53,5 @@ class AlgorithmConfig(Settings):
 
     @property
     def has_own_batches(self) -> bool:
-        """Return whether its steps have a batch size of its own keys, not the actor's."""
+        """Return whether the algorithm sets the batch size of its steps, not the actor."""
         return "actor.global_batch_size" in self.unused
