@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ import numpy as np
 import pytest
 import yaml
 from arm_cases import arm, described
+from internals import PolicyOptimizer, supervised_phase
+from safetensors.torch import load_file
 
 import rlcore
 from rlcore.cli.main import main
@@ -21,11 +25,11 @@ MODEL = ("model=gaussian", "actor.model.num_action_chunks=3", "actor.model.num_i
 QUICK = ("algorithm=ppo", "cluster.backend=local", "runner.logger.logger_backends=[]")
 
 
-def learn(folder: Path, *words: str) -> Path:
-    """Train supervised on the data set of `folder`; return the run's folder."""
+def learn(folder: Path, *words: str, code: int = 0) -> Path:
+    """Train supervised on the data set of `folder`, to that exit code; return the run's folder."""
     where = (f"runner.logger.log_path={folder}/logs", "runner.logger.experiment_name=run")
     short = ("sft.max_steps=8", "sft.val_interval=4", "sft.batch_size=8")
-    assert main(["sft", "env=data", *MODEL, *QUICK, *short, *where, *words]) == 0
+    assert main(["sft", "env=data", *MODEL, *QUICK, *short, *where, *words]) == code
     return folder / "logs/run"
 
 
@@ -98,6 +102,32 @@ def test_the_configuration_keeps_what_the_data_set_says(tmp_path: Path) -> None:
     assert config.env.train.facts == config.env.eval.facts
     assert config.env.train.facts["states"] == [{"meaning": "state", "size": 4}]
     assert yaml.safe_dump(config.env.train.facts)  # plain values, as a run's config.yaml has them
+
+
+def test_training_on_streamed_frames_is_stopped_and_resumed_to_the_same_bits(
+    tmp_path: Path,
+) -> None:
+    """The signal comes in step 6 of 8, and a state is due after each fourth one."""
+    arm(tmp_path / "arm")
+    data = f"collect.path={described(tmp_path)}"
+    whole = learn(tmp_path / "whole", data)
+    step = PolicyOptimizer.step
+    made = count()
+
+    def stopping(optimizer: Any) -> Any:
+        if next(made) == 5:
+            signal.raise_signal(signal.SIGINT)
+        return step(optimizer)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(PolicyOptimizer, "step", stopping)
+        patched.setattr(supervised_phase, "PART_SECONDS", 0.0)  # each call makes one step
+        learn(tmp_path / "cut", data, "sft.save_interval=4", code=130)
+    run = tmp_path / "cut/logs/run"
+    assert (run / "sft_steps/step_00000006").is_dir()
+    assert main(["resume", str(run)]) == 0
+    first, second = (load_file(each / "sft/model.safetensors") for each in (whole, run))
+    assert all(first[name].equal(second[name]) for name in first)
 
 
 def test_reinforcement_goes_on_in_an_env_with_the_same_cameras_states_and_actions(
